@@ -1,0 +1,27 @@
+"""Watchword names what happens in videos, in the user's own words."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from .errors import WatchwordError
+
+if TYPE_CHECKING:
+    from .tagger import Tag as Tag
+    from .tagger import Tagger as Tagger
+    from .xclip import XClip as XClip
+    from .xclip import XClipConfig as XClipConfig
+
+__version__ = version("watchword")
+__all__ = ["Tag", "Tagger", "WatchwordError", "XClip", "XClipConfig", "__version__"]
+
+_HOMES = {"Tag": "tagger", "Tagger": "tagger", "XClip": "xclip", "XClipConfig": "xclip"}
+
+
+def __getattr__(name: str) -> Any:
+    # Names are looked up on first use, so that `watchword --help` does not wait for torch.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

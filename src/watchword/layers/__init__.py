@@ -1,0 +1,7 @@
+"""What both models are built of."""
+
+from .attention import Attention, attend
+from .blocks import FeedForward, TransformerBlock, activation_function
+from .drop_path import DropPath
+
+__all__ = ["Attention", "DropPath", "FeedForward", "TransformerBlock", "activation_function", "attend"]

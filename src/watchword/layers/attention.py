@@ -1,0 +1,57 @@
+"""Multi-head self-attention with one packed input projection.
+
+Parameter names and layout are those of ``torch.nn.MultiheadAttention`` (``in_proj_weight`` holds the rows of query, key and value in
+this order), since the released image-text and X-CLIP weights use them.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+__all__ = ["Attention", "attend"]
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, fused: bool = True) -> Tensor:
+    """Scaled dot-product attention over (batch, heads, length, head_dim); scale 1/sqrt(head_dim).
+
+    ``fused=False`` is the plain formula, kept as the independent slow path that tests compare with.
+    """
+    if fused:
+        return F.scaled_dot_product_attention(query, key, value, is_causal=causal)
+    scores = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
+    if causal:
+        length = scores.shape[-1]
+        scores = scores + torch.full((length, length), float("-inf"), device=scores.device).triu(1)
+    return scores.softmax(dim=-1) @ value
+
+
+class Attention(nn.Module):
+    """Self-attention: (batch, length, width) -> (batch, length, width).
+
+    Args:
+        width: features of each token.
+        num_heads: heads; ``width`` must be a multiple.
+        causal: no token sees a later one.
+    """
+
+    def __init__(self, width: int, num_heads: int, *, causal: bool = False) -> None:
+        super().__init__()
+        if width % num_heads:
+            raise ValueError(f"attention width {width} is not a multiple of {num_heads} heads")
+        self.num_heads = num_heads
+        self.causal = causal
+        self.in_proj_weight = nn.Parameter(torch.empty(3 * width, width))
+        self.in_proj_bias = nn.Parameter(torch.zeros(3 * width))
+        self.out_proj = nn.Linear(width, width)
+        nn.init.xavier_uniform_(self.in_proj_weight)
+        nn.init.zeros_(self.out_proj.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        packed = F.linear(x, self.in_proj_weight, self.in_proj_bias)
+        query, key, value = packed.view(batch, length, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
+        mixed = attend(query, key, value, causal=self.causal)
+        out: Tensor = self.out_proj(mixed.transpose(1, 2).reshape(batch, length, width))
+        return out

@@ -1,0 +1,56 @@
+"""The pre-norm transformer block and its feed-forward part, with the parameter names of the released CLIP weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .attention import Attention
+
+__all__ = ["FeedForward", "TransformerBlock", "activation_function"]
+
+
+def quick_gelu(x: Tensor) -> Tensor:
+    """x * sigmoid(1.702 x), the activation of OpenAI's CLIP. Not exchangeable with GELU: weights are made for one of the two."""
+    return x * torch.sigmoid(1.702 * x)
+
+
+def activation_function(name: str) -> Callable[[Tensor], Tensor]:
+    """The activation called ``quick_gelu`` or ``gelu``; ValueError for another name."""
+    functions: dict[str, Callable[[Tensor], Tensor]] = {"quick_gelu": quick_gelu, "gelu": F.gelu}
+    if name not in functions:
+        raise ValueError(f"unknown activation {name!r}; known are {', '.join(functions)}")
+    return functions[name]
+
+
+class FeedForward(nn.Module):
+    """width -> 4 width -> width, applied to each token."""
+
+    def __init__(self, width: int, *, activation: str) -> None:
+        super().__init__()
+        self.c_fc = nn.Linear(width, 4 * width)
+        self.c_proj = nn.Linear(4 * width, width)
+        self.activation = activation_function(activation)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.c_proj(self.activation(self.c_fc(x)))
+        return out
+
+
+class TransformerBlock(nn.Module):
+    """Pre-norm self-attention and feed-forward with residuals: (batch, length, width) -> the same shape."""
+
+    def __init__(self, width: int, num_heads: int, *, activation: str, causal: bool = False) -> None:
+        super().__init__()
+        self.attn = Attention(width, num_heads, causal=causal)
+        self.ln_1 = nn.LayerNorm(width)
+        self.mlp = FeedForward(width, activation=activation)
+        self.ln_2 = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attn(self.ln_1(x))
+        out: Tensor = x + self.mlp(self.ln_2(x))
+        return out
