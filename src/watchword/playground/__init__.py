@@ -1,0 +1,22 @@
+"""A small rendered world whose content is known exactly: shapes in colours that act, heard and told as they do.
+
+For tests that a model learns at all, and for training the bundled models. Needs no torch.
+"""
+
+from watchword.playground.render import render_frames as render_frames
+from watchword.playground.scene import Scene as Scene
+from watchword.playground.scene import sample_scene as sample_scene
+from watchword.playground.stills import Still as Still
+from watchword.playground.stills import render_still as render_still
+from watchword.playground.stills import sample_still as sample_still
+from watchword.playground.world import ACTIONS as ACTIONS
+from watchword.playground.world import COLOURS as COLOURS
+from watchword.playground.world import HEARD_ACTIONS as HEARD_ACTIONS
+from watchword.playground.world import HEARD_PHRASES as HEARD_PHRASES
+from watchword.playground.world import PHRASES as PHRASES
+from watchword.playground.world import SEEN_ACTIONS as SEEN_ACTIONS
+from watchword.playground.world import SHAPES as SHAPES
+from watchword.playground.world import Action as Action
+from watchword.playground.world import held_out as held_out
+from watchword.playground.world import parse_phrase as parse_phrase
+from watchword.playground.world import phrase as phrase
