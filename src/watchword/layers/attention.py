@@ -13,18 +13,21 @@ from torch import Tensor, nn
 __all__ = ["Attention", "attend"]
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, fused: bool = True) -> Tensor:
+def attend(query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, fused: bool | None = None) -> Tensor:
     """Scaled dot-product attention over (batch, heads, length, head_dim); scale 1/sqrt(head_dim).
 
-    ``fused=False`` is the plain formula, kept as the independent slow path that tests compare with.
+    ``fused`` chooses between torch's fused kernel and the plain formula; None takes the faster. In bfloat16 on a processor that is the
+    plain one: over the short sequences of one frame it is 1.7 times as fast forward and 6 times backward (see docs/decisions.md).
     """
+    if fused is None:
+        fused = not (query.device.type == "cpu" and query.dtype == torch.bfloat16)
     if fused:
         return F.scaled_dot_product_attention(query, key, value, is_causal=causal)
-    scores = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
+    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)
     if causal:
         length = scores.shape[-1]
-        scores = scores + torch.full((length, length), float("-inf"), device=scores.device).triu(1)
-    return scores.softmax(dim=-1) @ value
+        scores = scores + torch.full((length, length), float("-inf"), dtype=scores.dtype, device=scores.device).triu(1)
+    return scores.softmax(dim=-1).to(value.dtype) @ value
 
 
 class Attention(nn.Module):

@@ -105,9 +105,9 @@ class VisionEncoder(nn.Module):
         self.positional_embedding = nn.Parameter(torch.randn(config.num_patches + 1, width) * width**-0.5)
         self.ln_pre = nn.LayerNorm(width)
         rates = torch.linspace(0, config.drop_path, config.vision_layers, device="cpu").tolist()
-        self.transformer = Transformer([
-            CrossFrameBlock(width, activation=config.activation, message=config.message == "on", drop_path=rate) for rate in rates
-        ])
+        self.transformer = Transformer(
+            [CrossFrameBlock(width, activation=config.activation, message=config.message == "on", drop_path=rate) for rate in rates]
+        )
         self.ln_post = nn.LayerNorm(width)
         self.proj = nn.Parameter(torch.randn(width, config.embed_dim) * width**-0.5)
 
@@ -157,8 +157,7 @@ class CrossAttention(nn.Module):
 
     def forward(self, labels: Tensor, content: Tensor) -> Tensor:
         query, key, value = (
-            x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-            for x in (self.q_proj(labels), self.k_proj(content), self.v_proj(content))
+            x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in (self.q_proj(labels), self.k_proj(content), self.v_proj(content))
         )
         mixed = attend(query.expand(content.shape[0], -1, -1, -1), key, value)
         out: Tensor = self.proj(mixed.transpose(1, 2).flatten(2))
@@ -190,9 +189,7 @@ class PromptGenerator(nn.Module):
         width = config.embed_dim
         heads = config.prompt_heads or width // HEAD_SIZE
         self.norm = nn.LayerNorm(width)
-        self.decoder = nn.ModuleList(
-            PromptBlock(width, heads, activation=config.activation) for _ in range(config.prompt_layers)
-        )
+        self.decoder = nn.ModuleList(PromptBlock(width, heads, activation=config.activation) for _ in range(config.prompt_layers))
         self.alpha = nn.Parameter(torch.full((width,), config.prompt_alpha))
         for module in self.decoder.modules():
             if isinstance(module, nn.Linear):
@@ -230,10 +227,9 @@ class XClip(
             # Standard normal, not scaled by the width, as released (quirk 18): the norm in the generator hides the scale.
             self.prompts_visual_proj = nn.Parameter(torch.randn(config.vision_width, config.embed_dim))
         self.prompts_generator = PromptGenerator(config) if config.prompt_layers else None
-        self.transformer = Transformer([
-            TransformerBlock(width, width // HEAD_SIZE, activation=config.activation, causal=True)
-            for _ in range(config.text_layers)
-        ])
+        self.transformer = Transformer(
+            [TransformerBlock(width, width // HEAD_SIZE, activation=config.activation, causal=True) for _ in range(config.text_layers)]
+        )
         self.token_embedding = nn.Embedding(config.vocab_size, width)
         self.positional_embedding = nn.Parameter(torch.randn(config.context_length, width) * 0.01)
         self.ln_final = nn.LayerNorm(width)

@@ -1,0 +1,147 @@
+"""Lists of labels: the shipped class names, files of one label a line, and words given on the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from ..errors import LabelError
+
+__all__ = ["LABEL_LISTS", "LabelList", "clean_labels", "load_labels", "named_labels", "readable"]
+
+LABEL_LISTS = ("kinetics400", "kinetics600", "hmdb51", "ucf101", "playground")
+"""The lists that come with the package. ``-raw`` behind a name gives its names as the data set spells them."""
+
+RAW_SUFFIX = "-raw"
+_FILE_SUFFIXES = (".txt", ".csv")
+_NAME_COLUMNS = ("name", "label")
+
+
+@dataclass(frozen=True)
+class LabelList:
+    """Labels and where they came from, in words that a result can carry."""
+
+    labels: tuple[str, ...]
+    source: str
+
+
+def readable(name: str) -> str:
+    """A data set's class name as words: ``ApplyEyeMakeup`` -> ``apply eye makeup``, ``brush_hair`` -> ``brush hair``.
+
+    A name of several words is given back as it is.
+    """
+    if " " in name.strip():
+        return name
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name.replace("_", " "))
+    return " ".join(words.split()).lower()
+
+
+def named_labels(name: str) -> LabelList:
+    """A shipped list. Names that a data set runs together (UCF-101) come as words, or with ``-raw`` as the data set has them.
+
+    The published numbers of X-CLIP on UCF-101 were made with the raw names.
+
+    Raises:
+        LabelError: no list has this name.
+    """
+    base = name.removesuffix(RAW_SUFFIX)
+    if base not in LABEL_LISTS:
+        raise LabelError(f"no label list is called {name!r}: choose one of {', '.join(LABEL_LISTS)}")
+    if base == "playground":
+        from ..playground import PHRASES
+
+        return LabelList(PHRASES, base)
+    text = resources.files(__package__).joinpath("labels", f"{base}.csv").read_text(encoding="utf-8")
+    raw = tuple(row["name"] for row in csv.DictReader(io.StringIO(text)))
+    words = tuple(readable(label) for label in raw)
+    if words == raw:
+        return LabelList(raw, base)
+    return LabelList(raw, f"{base} (raw names)") if name != base else LabelList(words, f"{base} (names split into words)")
+
+
+def load_labels(given: str) -> LabelList:
+    """What ``--labels`` takes: the name of a shipped list, a file, or labels separated by commas, in this order. Labels are given back as
+    they stand there: ``clean_labels`` checks them.
+
+    A file has one label a line (empty lines and lines that start with ``#`` do not count), or is a CSV whose header has a
+    ``name`` or ``label`` column. A label that holds a comma goes in a file.
+
+    Raises:
+        LabelError: the file is missing or unreadable, or holds no label.
+    """
+    if given.removesuffix(RAW_SUFFIX) in LABEL_LISTS:
+        return named_labels(given)
+    path = Path(given)
+    if _is_file(path):
+        return LabelList(tuple(_read(path)), str(path))
+    if "," not in given and (path.suffix.lower() in _FILE_SUFFIXES or given.endswith(("/", "\\"))):
+        raise LabelError(f"no file of labels at {given!r}: give a file, one of {', '.join(LABEL_LISTS)}, or labels with commas")
+    return LabelList(tuple(label.strip() for label in given.split(",")), "given")
+
+
+def clean_labels(labels: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Labels with single spaces, each once, and a notice for each that was merged with an earlier one.
+
+    The text encoder does not see case or repeated spaces, so labels that differ in nothing else are the same label.
+
+    Raises:
+        LabelError: the list is empty or one string, or a label is no string or empty; the message names the position.
+    """
+    if isinstance(labels, str):
+        raise LabelError(f"labels are one string, {labels!r}: give a list of strings")
+    kept: dict[str, tuple[int, str]] = {}
+    notices = []
+    for position, label in enumerate(labels, start=1):
+        if not isinstance(label, str):
+            raise LabelError(f"label {position} is {type(label).__name__}, but must be a string")
+        text = " ".join(label.split())
+        if not text:
+            raise LabelError(f"label {position} of {len(labels)} is empty: remove it")
+        first, _ = kept.setdefault(text.lower(), (position, text))
+        if first != position:
+            notices.append(f"label {position} ({text!r}) is the same as label {first}: merged")
+    if not kept:
+        raise LabelError("the list of labels is empty: give at least one label")
+    return tuple(text for _, text in kept.values()), tuple(notices)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a long list of labels is no valid file name
+        return False
+
+
+def _read(path: Path) -> list[str]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise LabelError(f"cannot read the labels in {str(path)!r}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise LabelError(f"the labels in {str(path)!r} are not UTF-8 text: save the file as UTF-8") from error
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    column = _name_column(lines[0]) if lines else None
+    if column is not None:
+        lines = _read_column(path, lines, column)
+    if not lines:
+        raise LabelError(f"there is no label in {str(path)!r}: write one a line")
+    return [line.strip() for line in lines]
+
+
+def _name_column(header: str) -> int | None:
+    """Index of the column that holds the labels if the line is a CSV header with one, such as ``id,name``."""
+    names = [name.strip().lower() for name in header.split(",")]
+    return next((names.index(name) for name in _NAME_COLUMNS if name in names), None) if len(names) > 1 else None
+
+
+def _read_column(path: Path, lines: list[str], column: int) -> list[str]:
+    rows = list(csv.reader(lines))[1:]
+    for number, row in enumerate(rows, start=1):
+        if len(row) <= column:
+            raise LabelError(f"row {number} of {str(path)!r} has {len(row)} columns, but labels are in column {column + 1}")
+    return [row[column] for row in rows]

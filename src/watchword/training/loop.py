@@ -1,0 +1,150 @@
+"""The loop, for every model and every recipe: what one step computes is the program's affair.
+
+A run is a folder. It holds ``state.pt`` (what to resume from), ``metrics.jsonl`` and TensorBoard curves, ``settings.json`` and, in the
+end, ``model/``. Killed at any moment and started again, it goes on where the last state was and ends with the same weights, bit for bit
+on the CPU with the same number of threads: the data order, augmentations and dropout of a step depend on the seed and the step alone.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from ..datasets import batches
+from ..errors import ConfigError
+from .checkpoint import load_state, save_state
+from .log import RunLog
+from .schedule import warmup_cosine
+from .settings import OptimizerSettings, TrainingSettings
+
+__all__ = ["Program", "train"]
+
+
+class Program(Protocol):
+    """What a recipe provides. ``dataset`` maps a position (epoch, index) to a dictionary of arrays and has a length."""
+
+    name: str
+    model: nn.Module
+    dataset: Any
+
+    def parameter_groups(self, optimizer: OptimizerSettings) -> list[dict[str, Any]]:
+        """Parameter groups for AdamW, each with its ``lr`` and ``weight_decay``."""
+        ...
+
+    def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a batch on the model's device, and other numbers to log."""
+        ...
+
+    def evaluate(self) -> dict[str, Any]:
+        """Numbers on held-out data; called with the model in evaluation mode and without gradients."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write the finished model."""
+        ...
+
+
+def train(program: Program, settings: TrainingSettings, folder: str | Path, *, progress: bool = True) -> dict[str, Any]:
+    """Run ``program`` in ``folder`` to the end, resuming if the folder holds an unfinished run of the same settings.
+
+    Returns the final evaluation. Raises ConfigError if the folder belongs to a run with other settings.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    _claim(folder, program, settings)
+    model = program.model.to(settings.device)
+    optimizer = torch.optim.AdamW(
+        program.parameter_groups(settings.optimizer), betas=settings.optimizer.betas, eps=settings.optimizer.eps, foreach=True
+    )
+    base_rates = [group["lr"] for group in optimizer.param_groups]
+    state = load_state(folder / "state.pt")
+    start = 0
+    if state is not None:
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        start = state["step"]
+    with RunLog(folder, start_step=start, num_steps=settings.num_steps, description=program.name, progress=progress) as log:
+        began = time.monotonic()
+        for step, batch in enumerate(_load(program.dataset, settings, start), start=start):
+            factor = warmup_cosine(
+                step,
+                num_steps=settings.num_steps,
+                warmup_steps=settings.optimizer.warmup_steps,
+                final_fraction=settings.optimizer.final_fraction,
+            )
+            for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
+                group["lr"] = rate * factor
+            numbers = _step(program, model, optimizer, settings, step, batch)
+            done = step + 1
+            log.advance(done)
+            if done % settings.log_every == 0 or done == settings.num_steps:
+                rate = (done - start) * settings.batch_size / (time.monotonic() - began)
+                log.record(
+                    done,
+                    {
+                        **{k: float(v) for k, v in numbers.items()},
+                        "learning_rate": base_rates[0] * factor,
+                        "samples_per_second": round(rate, 2),
+                    },
+                )
+            if settings.evaluate_every and done % settings.evaluate_every == 0 and done < settings.num_steps:
+                log.record(done, _evaluate(program, model))
+            if done % settings.checkpoint_every == 0 or done == settings.num_steps:
+                save_state(folder / "state.pt", {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": done})
+        results = _evaluate(program, model)
+        log.record(settings.num_steps, results)
+    program.save(folder / "model")
+    return results
+
+
+def _claim(folder: Path, program: Program, settings: TrainingSettings) -> None:
+    """Write the settings, or refuse a folder whose run had others: its state would be resumed into another training."""
+    path = folder / "settings.json"
+    text = json.dumps({"program": program.name, **settings.model_dump(exclude={"device", "num_workers"})}, indent=1)
+    if path.exists() and path.read_text() != text:
+        raise ConfigError(f"{folder} holds a run with other settings (see settings.json there); name another folder or delete it")
+    path.write_text(text)
+
+
+def _load(dataset: Dataset[dict[str, Any]], settings: TrainingSettings, start: int) -> DataLoader[dict[str, Any]]:
+    positions = batches(
+        len(dataset),
+        settings.batch_size,
+        seed=settings.seed,
+        start_step=start,
+        num_steps=settings.num_steps,  # type: ignore[arg-type]
+    )
+    # spawn: a forked child would inherit this process's threads in an unknown state.
+    context = "spawn" if settings.num_workers else None
+    return DataLoader(dataset, batch_sampler=positions, num_workers=settings.num_workers, multiprocessing_context=context)  # type: ignore[arg-type]
+
+
+def _step(
+    program: Program, model: nn.Module, optimizer: torch.optim.Optimizer, settings: TrainingSettings, step: int, batch: dict[str, Any]
+) -> dict[str, Tensor]:
+    model.train()
+    torch.manual_seed(settings.seed * 1_000_003 + step)  # dropout of a step is the same after a resume
+    batch = {name: value.to(settings.device) if isinstance(value, Tensor) else value for name, value in batch.items()}
+    with torch.autocast(torch.device(settings.device).type, dtype=torch.bfloat16, enabled=settings.precision == "bfloat16"):
+        loss, numbers = program.loss(batch)
+    if not torch.isfinite(loss):
+        raise ConfigError(f"the loss is {float(loss)} at step {step + 1}; lower the learning rate or use precision float32")
+    loss.backward()  # type: ignore[no-untyped-call]
+    if settings.optimizer.clip_gradient_norm is not None:
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        torch.nn.utils.clip_grad_norm_(parameters, settings.optimizer.clip_gradient_norm)
+    optimizer.step()
+    optimizer.zero_grad()
+    return {"loss": loss.detach(), **numbers}
+
+
+def _evaluate(program: Program, model: nn.Module) -> dict[str, Any]:
+    model.eval()
+    with torch.inference_mode():
+        return program.evaluate()

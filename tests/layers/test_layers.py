@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from watchword.layers import Attention, DropPath, activation_function, attend, contrastive_loss
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_fused_attention_equals_the_plain_formula(causal: bool, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    query, key, value = torch.randn(3, 2, 4, 9, 64).to(dtype).unbind(0)
+    fused = attend(query, key, value, causal=causal, fused=True)
+    plain = attend(query, key, value, causal=causal, fused=False)
+    assert torch.allclose(fused.float(), plain.float(), atol=1e-5 if dtype == torch.float32 else 2e-2)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_equals_torchs_module_of_the_same_parameters(causal: bool) -> None:
+    torch.manual_seed(0)
+    ours, theirs = Attention(128, 2, causal=causal), torch.nn.MultiheadAttention(128, 2, batch_first=True)
+    theirs.load_state_dict(ours.state_dict())
+    x = torch.randn(2, 7, 128)
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(7) if causal else None
+    assert torch.allclose(ours(x), theirs(x, x, x, attn_mask=mask, need_weights=False)[0], atol=1e-5)
+
+
+def test_drop_path_drops_whole_samples_and_keeps_the_mean() -> None:
+    torch.manual_seed(0)
+    drop, x = DropPath(0.25), torch.ones(4000, 3, 2)
+    dropped = drop(x)
+    assert dropped.unique().tolist() == pytest.approx([0, 4 / 3])
+    assert all(len(sample.unique()) == 1 for sample in dropped)
+    assert dropped.mean().item() == pytest.approx(1, abs=0.05)
+    assert torch.equal(drop.eval()(x), x)
+
+
+def test_unknown_activation_is_named() -> None:
+    with pytest.raises(ValueError, match="swish"):
+        activation_function("swish")
+
+
+def test_contrastive_loss_equals_the_slow_sum_and_shares_the_target_of_a_repeated_caption() -> None:
+    torch.manual_seed(0)
+    left, right, groups, scale = torch.randn(5, 8), torch.randn(5, 8), [0, 1, 1, 2, 1], 7.0
+
+    def cross_entropy(a: torch.Tensor, b: torch.Tensor) -> float:
+        total = 0.0
+        for i in range(5):
+            cosines = torch.stack([torch.cosine_similarity(a[i], b[j], dim=0) for j in range(5)])
+            right_answers = [j for j in range(5) if groups[j] == groups[i]]
+            total -= (scale * cosines).log_softmax(0)[right_answers].mean().item()
+        return total / 5
+
+    expected = (cross_entropy(left, right) + cross_entropy(right, left)) / 2
+    assert contrastive_loss(left, right, torch.tensor(scale), groups=torch.tensor(groups)).item() == pytest.approx(expected, rel=1e-5)
+    assert contrastive_loss(left, right, torch.tensor(scale)).item() != pytest.approx(expected, rel=1e-2)
