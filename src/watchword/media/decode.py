@@ -1,0 +1,229 @@
+"""Decoding wanted frames of one open file, with as little decoding as gives exactly those frames."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import cast
+
+import av.error
+import numpy as np
+from av.container import InputContainer
+from av.packet import Packet
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from watchword.media.errors import NoDecodableFramesError, NoVideoError
+from watchword.media.index import FrameIndex, Int64Array, decoded, index_by_decoding, index_packets
+from watchword.media.limits import Limits
+from watchword.media.probe import Path, check_pixels, choose_video, open_container, read_only
+
+# Frames that no other frame refers to may be left out without changing the others (in HEVC and VP9 this is not as sure).
+_DROPPABLE = frozenset(("h264", "mpeg4", "mpeg2video", "mpeg1video"))
+# A jump to a later keyframe saves decoding, but costs a seek and a cold start: worth it from about this many packets.
+_PACKETS_WORTH_A_SEEK = 12
+# Packets that a decoder may need after a frame's own packet before it must put the frame out.
+_LONGEST_DELAY = 32
+
+
+@dataclass(frozen=True)
+class Run:
+    """Packets to decode from a keyframe on, and the frames wanted of them (in display order)."""
+
+    start: int
+    stop: int
+    wanted: Int64Array
+
+
+def plan(index: FrameIndex, wanted: Int64Array) -> list[Run]:
+    """Split wanted frames (ascending) into runs: a new run begins where jumping to a keyframe saves decoding."""
+    key_number = np.maximum(np.searchsorted(index.key_pts, index.pts[wanted], side="right") - 1, 0)
+    starts, positions = index.key_position[key_number], index.position[wanted]
+    runs: list[Run] = []
+    first = 0
+    start, stop = int(starts[0]), int(positions[0]) + 1
+    for i in range(1, len(wanted)):
+        if starts[i] - stop >= _PACKETS_WORTH_A_SEEK:
+            runs.append(Run(start, stop, wanted[first:i]))
+            first, start, stop = i, int(starts[i]), 0
+        stop = max(stop, int(positions[i]) + 1)
+    runs.append(Run(start, stop, wanted[first:]))
+    return runs
+
+
+class Session:
+    """One open container with its decoder. Never used in another process than the one that opened it."""
+
+    def __init__(self, path: Path, limits: Limits, num_threads: int) -> None:
+        self.path, self.limits, self.num_threads = path, limits, num_threads
+        self.pid = os.getpid()
+        self.num_errors = 0
+        self.missing: set[int] = set()
+        self._open()
+        self.declared_size = (self.stream.width, self.stream.height)
+        self.pixel_aspect = self.stream.sample_aspect_ratio
+        _sessions.add(self)
+
+    def _open(self) -> None:
+        self.container: InputContainer = open_container(self.path, self.limits)
+        stream = choose_video(self.container)
+        if stream is None:
+            self.container.close()
+            raise NoVideoError(self.path, "no video in the file (a cover picture is not one); give a video file")
+        check_pixels(self.path, stream, self.limits)
+        read_only(self.container, stream)
+        self.stream: VideoStream = stream
+        stream.codec_context.thread_count = self.num_threads
+        stream.codec_context.thread_type = "AUTO"
+
+    def reopen(self) -> None:
+        self.container.close()
+        self._open()
+
+    def close(self) -> None:
+        self.container.close()
+
+    def build_index(self) -> FrameIndex:
+        """Find out which frames there are. Raises NoDecodableFramesError, LimitError."""
+        index = index_packets(self.container, self.stream, self.path, self.limits)
+        if index is None:
+            self.reopen()
+            packets = cast("Iterator[Packet[VideoStream]]", self.container.demux(self.stream))
+            index = index_by_decoding(packets, self.container, self.stream, self.path, self.limits)
+        return index
+
+    def frames(self, index: FrameIndex, wanted: Sequence[int] | Int64Array) -> Iterator[tuple[int, VideoFrame]]:
+        """Yield (frame number, frame) for the `wanted` numbers, which are ascending and distinct.
+
+        A frame that cannot be decoded is left out, and its number put into `missing`.
+        """
+        numbers = np.asarray(wanted, np.int64)
+        if index.kept:
+            yield from ((int(number), index.kept[number]) for number in numbers)
+        elif not index.by_packets:
+            yield from self._counted(numbers)
+        elif len(numbers):
+            for run in plan(index, numbers):
+                yield from self._run(index, run)
+
+    def nearest(self, index: FrameIndex, number: int) -> tuple[int, VideoFrame]:
+        """The decodable frame nearest to one that is damaged, with its number.
+
+        The search goes from the keyframe before it over everything that a decoder could need, then over the whole file.
+        """
+        keys = index.key_position[index.key_position <= index.position[number]]
+        for start in dict.fromkeys((int(keys[-2:][0]), 0)):
+            best: tuple[int, VideoFrame] | None = None
+            stop = int(index.position[number]) + _LONGEST_DELAY if start else len(index.position) * 2 + _LONGEST_DELAY
+            for found, frame in self._decode(index, Run(start, stop, np.empty(0, np.int64)), everything=True):
+                if best is None or abs(found - number) < abs(best[0] - number):
+                    best = found, frame
+                elif found > number:
+                    break
+            if best is not None:
+                return best
+        raise NoDecodableFramesError(self.path, "no frame of the video can be decoded", stream=self.stream.index)
+
+    def _counted(self, numbers: Int64Array) -> Iterator[tuple[int, VideoFrame]]:
+        self.reopen()
+        wanted = set(numbers.tolist())
+        packets = cast("Iterator[Packet[VideoStream]]", self.container.demux(self.stream))
+        number = 0
+        for frames in decoded(packets):
+            for frame in frames or ():
+                if number in wanted:
+                    yield number, frame
+                number += 1
+            if number > numbers[-1]:
+                return
+
+    def _run(self, index: FrameIndex, run: Run) -> Iterator[tuple[int, VideoFrame]]:
+        """Decode one run, from an earlier keyframe if its first wanted frame does not come out.
+
+        That happens where decoding can start but is right only some frames later (H.264 intra refresh).
+        """
+        before = index.key_position[index.key_position < run.start]
+        left = run.wanted.tolist()
+        for start in dict.fromkeys((run.start, *before[-1:].tolist(), *before[:1].tolist())):
+            first = left[0]
+            for number, frame in self._decode(index, Run(start, run.stop, np.asarray(left, np.int64))):
+                if number != first and first in left and start > 0 and len(left) == len(run.wanted):
+                    break
+                left.remove(number)
+                yield number, frame
+            if not left or first not in left:
+                break
+        self.missing.update(left)
+
+    def _decode(self, index: FrameIndex, run: Run, everything: bool = False) -> Iterator[tuple[int, VideoFrame]]:
+        context = self.stream.codec_context
+        droppable = not everything and context.codec.canonical_name in _DROPPABLE
+        positions = frozenset(index.position[run.wanted].tolist())
+        wanted = frozenset(index.pts[run.wanted].tolist())
+        packets = self._packets_from(index, run.start)
+        context.flush_buffers()
+
+        def fed() -> Iterator[Packet[VideoStream]]:
+            for position, packet in packets:
+                if position >= run.stop:
+                    break
+                context.skip_frame = "NONREF" if droppable and position not in positions else "DEFAULT"
+                yield packet
+            yield self._flush_packet()
+
+        for frames in decoded(fed()):
+            if frames is None:
+                self.num_errors += 1
+                continue
+            for frame in frames:
+                if frame.pts in wanted or everything:
+                    number = int(np.searchsorted(index.pts, cast(int, frame.pts)))
+                    if number < len(index) and index.pts[number] == frame.pts:
+                        yield number, frame
+
+    def _flush_packet(self) -> Packet[VideoStream]:
+        """An empty packet: it makes the decoder put out all frames that it holds back."""
+        packet: Packet[VideoStream] = Packet()
+        packet.stream = self.stream
+        return packet
+
+    def _packets_from(self, index: FrameIndex, start: int) -> Iterator[tuple[int, Packet[VideoStream]]]:
+        """Packets with their places, from `start` (a keyframe's) on, wherever the demuxer lands on seeking."""
+        which = int(np.searchsorted(index.key_position, start))
+        pts, dts = int(index.key_pts[which]), int(index.key_dts[which])
+        for stamp in dict.fromkeys((pts, dts if abs(dts) < 1 << 62 else pts)):
+            try:
+                self.container.seek(stamp, stream=self.stream)
+                packets = self._sized_packets()
+                for packet in packets:
+                    if packet.is_keyframe and packet.pts is not None and packet.pts >= pts:
+                        if packet.pts == pts:
+                            return zip(count(start), chain((packet,), packets))
+                        break
+            except av.error.FFmpegError:
+                continue
+        self.reopen()
+        return ((place, packet) for place, packet in enumerate(self._sized_packets()) if place >= start)
+
+    def _sized_packets(self) -> Iterator[Packet[VideoStream]]:
+        packets = cast("Iterator[Packet[VideoStream]]", self.container.demux(self.stream))
+        return (packet for packet in packets if packet.size)
+
+
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _abandon_sessions() -> None:
+    """In a forked child: never let go of a parent's decoder, for freeing it would wait for threads that are not here."""
+    for session in list(_sessions):
+        for held in (session.container, session.stream, session.stream.codec_context):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
+    _sessions.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_sessions)
