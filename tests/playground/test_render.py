@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -30,7 +31,8 @@ def masks(scene: Scene) -> NDArray[np.bool_]:
     """Where the object is in eight evenly spaced frames, (8, 96, 96), from its saturated colour."""
     frames = render_frames(plain(scene), scene.times[1::3], size=96).astype(int)
     assert len(frames) == NUM_FRAMES
-    return (frames.max(axis=-1) - frames.min(axis=-1)) > 12
+    seen: NDArray[np.bool_] = np.ptp(frames, axis=-1) > 12
+    return seen
 
 
 def centroids(scene: Scene) -> NDArray[np.float64]:
@@ -39,7 +41,8 @@ def centroids(scene: Scene) -> NDArray[np.float64]:
 
 
 def areas(scene: Scene) -> NDArray[np.float64]:
-    return masks(scene).sum(axis=(1, 2)).astype(float)
+    sums: NDArray[np.float64] = masks(scene).sum(axis=(1, 2)).astype(np.float64)
+    return sums
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -92,7 +95,7 @@ def test_spins_in_place_and_looks_different_each_time(seed: int, shape: str) -> 
     seen = masks(sample_scene(seed, shape=shape, action="spins"))
     places = np.array([np.argwhere(mask).mean(axis=0) for mask in seen])
     assert np.ptp(places, axis=0).max() < 2
-    changes = [(first ^ second).sum() for first, second in zip(seen, seen[1:], strict=False)]
+    changes = [(first ^ second).sum() for first, second in itertools.pairwise(seen)]
     assert np.median(changes) > 0.05 * seen[0].sum()
 
 

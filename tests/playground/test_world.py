@@ -59,7 +59,7 @@ def test_every_pair_of_words_occurs_in_training_and_about_a_fifth_is_held_out() 
 def test_splits_hold_their_own_combinations_only() -> None:
     for seed in range(100):
         for split in ("train", "unseen"):
-            scene = sample_scene(seed, split=split)  # type: ignore[arg-type]
+            scene = sample_scene(seed, split=split)
             assert held_out(scene.shape, scene.colour, scene.action) == (split == "unseen")
     with pytest.raises(InputError, match="no combination"):
         sample_scene(0, shape="square", colour="red", action="moves left", split="train")

@@ -3,9 +3,15 @@
 For tests that a model learns at all, and for training the bundled models. Needs no torch.
 """
 
+from watchword.playground.clips import folder_scenes as folder_scenes
+from watchword.playground.clips import write_clip as write_clip
+from watchword.playground.clips import write_folder as write_folder
 from watchword.playground.render import render_frames as render_frames
 from watchword.playground.scene import Scene as Scene
 from watchword.playground.scene import sample_scene as sample_scene
+from watchword.playground.sound import render_sound as render_sound
+from watchword.playground.speech import Word as Word
+from watchword.playground.speech import narration as narration
 from watchword.playground.stills import Still as Still
 from watchword.playground.stills import render_still as render_still
 from watchword.playground.stills import sample_still as sample_still

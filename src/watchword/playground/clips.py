@@ -1,0 +1,174 @@
+"""Scenes to files: an MP4 with sound, a subtitle file beside it, and whole folders with annotations and the truth."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+
+from watchword.errors import InputError
+from watchword.playground.motion import action_span, event_times
+from watchword.playground.render import render_frames
+from watchword.playground.scene import DURATION_SECONDS, FPS, Scene, sample_scene
+from watchword.playground.sound import SOUND_RATE, render_sound
+from watchword.playground.speech import narration, narration_vtt
+from watchword.playground.world import Split, combinations, held_out
+
+
+def write_clip(scene: Scene, path: str | Path, *, size: int = 256) -> dict[str, Any]:
+    """Write a scene as an MP4 (H.264 yuv420p, AAC mono) with its narration as ``.vtt`` beside it.
+
+    Both are written beside and renamed into place, the MP4 last: where it is, the clip is complete.
+
+    Args:
+        scene: what to write, at its own frame rate and length.
+        path: the MP4 to write.
+        size: side of the square picture in pixels, even, at least 16.
+
+    Returns:
+        The truth about the clip, fit for JSON: see `clip_truth`.
+
+    Raises:
+        InputError: the size is odd or too small.
+    """
+    path = Path(path)
+    if size % 2 or size < 16:
+        raise InputError(f"a clip cannot be {size} pixels wide: use an even size of at least 16")
+    _write_text(path.with_suffix(".vtt"), narration_vtt(narration(scene)))
+    partial = _partial(path)
+    _encode(scene, partial, size)
+    partial.replace(path)
+    return clip_truth(scene, path.name, size=size)
+
+
+def clip_truth(scene: Scene, name: str, *, size: int) -> dict[str, Any]:
+    """Everything known about a clip: its label, split and length, when what happens and is said, and its scene."""
+    return {
+        "path": name,
+        "label": scene.phrase,
+        "split": "unseen" if held_out(scene.shape, scene.colour, scene.action) else "train",
+        "duration_seconds": scene.duration_seconds,
+        "fps": scene.fps,
+        "num_frames": scene.num_frames,
+        "size": size,
+        "sound_rate": SOUND_RATE,
+        "action_seconds": list(action_span(scene)),
+        "event_seconds": event_times(scene),
+        "words": [asdict(word) for word in narration(scene)],
+        "scene": scene.as_dict(),
+    }
+
+
+def write_folder(
+    folder: str | Path,
+    num_clips: int,
+    *,
+    seed: int = 0,
+    split: Split | None = None,
+    heard: bool = False,
+    size: int = 256,
+    duration_seconds: float = DURATION_SECONDS,
+    fps: float = FPS,
+) -> list[dict[str, Any]]:
+    """Write a data set: clips ``00000.mp4``, ..., the truth about each (``truth.jsonl``) and ``annotations.csv``.
+
+    The annotations (columns path and label, paths relative to the folder) are written last: where they are, the folder
+    is complete. A run that was stopped goes on where it was; a larger `num_clips` adds clips to the same ones.
+
+    Args:
+        folder: made if it is not there.
+        num_clips: how many; all combinations of the split occur equally often, in random order.
+        seed: fixes everything.
+        split: ``"train"``, ``"unseen"``, or None for both.
+        heard: also clips that only their sound can tell.
+        size, duration_seconds, fps: of each clip.
+
+    Returns:
+        The truth about each clip.
+
+    Raises:
+        InputError: the folder holds clips made with other settings.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    scenes = folder_scenes(num_clips, seed=seed, split=split, heard=heard, duration_seconds=duration_seconds, fps=fps)
+    truth = [clip_truth(scene, f"{index:05}.mp4", size=size) for index, scene in enumerate(scenes)]
+    _claim(folder / "truth.jsonl", truth)
+    for scene, known in zip(scenes, truth, strict=True):
+        path = folder / known["path"]
+        if not path.exists():
+            write_clip(scene, path, size=size)
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerows([("path", "label"), *((known["path"], known["label"]) for known in truth)])
+    _write_text(folder / "annotations.csv", table.getvalue())
+    return truth
+
+
+def folder_scenes(
+    num_clips: int,
+    *,
+    seed: int = 0,
+    split: Split | None = None,
+    heard: bool = False,
+    duration_seconds: float = DURATION_SECONDS,
+    fps: float = FPS,
+) -> list[Scene]:
+    """The scenes that `write_folder` writes, in the same order, for rendering them without files."""
+    choices = combinations(split=split, heard=heard)
+    scenes = []
+    for index in range(num_clips):
+        lap, place = divmod(index, len(choices))
+        if place == 0:
+            order = np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, lap)))).permutation(len(choices))
+        shape, colour, action = choices[order[place]]
+        own_seed = int(np.random.SeedSequence((seed, lap, place)).generate_state(1)[0])
+        scene = sample_scene(own_seed, shape=shape, colour=colour, action=action, duration_seconds=duration_seconds, fps=fps)
+        scenes.append(scene)
+    return scenes
+
+
+def _claim(path: Path, truth: list[dict[str, Any]]) -> None:
+    """Write the truth before the clips, unless the folder already tells another one."""
+    lines = [json.dumps(known) for known in truth]
+    if path.exists():
+        old = path.read_text(encoding="utf-8").splitlines()
+        if any(one != other for one, other in zip(old, lines, strict=False)):
+            raise InputError(f"{path.parent} holds clips made with other settings: choose another folder or empty it")
+    _write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def _encode(scene: Scene, path: Path, size: int) -> None:
+    rate = Fraction(scene.fps).limit_denominator(1001)
+    with av.open(str(path), "w", format="mp4") as container:
+        video = container.add_stream("libx264", rate=rate, options={"crf": "20", "preset": "veryfast"})
+        video.width = video.height = size
+        video.pix_fmt = "yuv420p"
+        video.codec_context.thread_count = 1
+        audio = container.add_stream("aac", rate=SOUND_RATE, layout="mono")
+        for index, rgb in enumerate(render_frames(scene, scene.times, size=size)):
+            frame = av.VideoFrame.from_ndarray(rgb, format="rgb24")
+            frame.pts, frame.time_base = index, 1 / rate
+            container.mux(video.encode(frame))
+        container.mux(video.encode())
+        sound = av.AudioFrame.from_ndarray(render_sound(scene)[None], format="fltp", layout="mono")
+        sound.sample_rate, sound.pts = SOUND_RATE, 0
+        container.mux(audio.encode(sound))
+        container.mux(audio.encode())
+
+
+def _write_text(path: Path, text: str) -> None:
+    partial = _partial(path)
+    partial.write_text(text, encoding="utf-8", newline="\n")
+    partial.replace(path)
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.partial")

@@ -1,0 +1,214 @@
+"""What a scene sounds like: every action has its own sound, timed by the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from watchword.playground.motion import Floats, action_span, event_times
+from watchword.playground.scene import Scene
+
+SOUND_RATE: Final = 22050
+
+_LOUDNESS: Final = 0.5
+_HISS: Final = 0.002
+_FADE_SECONDS: Final = 0.03
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """What the sounds are made of: the clip's sample times, how far the action is, and when it is on."""
+
+    scene: Scene
+    rng: np.random.Generator
+    rate: int
+    times: Floats
+    share: Floats
+    gate: Floats
+    pitch: float
+    begin: float
+    end: float
+
+    def tone(self, frequency: Floats | float, num_partials: int = 3) -> Floats:
+        """A harmonic tone of a changing frequency in Hz; partials fall off as one over their number."""
+        phase = 2 * np.pi * np.cumsum(np.broadcast_to(frequency, self.times.shape)) / self.rate
+        return sum((np.sin(k * phase) / k for k in range(1, num_partials + 1)), np.zeros_like(self.times))
+
+    def noise(self) -> Floats:
+        return self.rng.standard_normal(len(self.times))
+
+    def strike(self, seconds: float, frequency: float, decay_seconds: float, noise: float = 0.0) -> Floats:
+        """Something hit at one time: a decaying tone, with a share of noise."""
+        since = np.maximum(self.times - seconds, 0)
+        envelope = np.exp(-since / decay_seconds) * (self.times >= seconds)
+        return envelope * (np.sin(2 * np.pi * frequency * since) + noise * self.noise())
+
+
+def render_sound(scene: Scene, *, rate: int = SOUND_RATE) -> NDArray[np.float32]:
+    """The sound of a scene, as long as its clip; the same scene and rate give the same sound everywhere.
+
+    Returns:
+        float32 mono samples in [-0.5, 0.5], (round(duration_seconds * rate),).
+    """
+    rng = np.random.Generator(np.random.Philox(np.random.SeedSequence((scene.seed, 3))))
+    times = np.arange(round(scene.duration_seconds * rate)) / rate
+    begin, end = action_span(scene)
+    gate = np.clip((times - begin) / _FADE_SECONDS, 0, 1) * np.clip((end - times) / _FADE_SECONDS, 0, 1)
+    share = np.clip((times - begin) / (end - begin), 0, 1)
+    stage = _Stage(scene, rng, rate, times, share, gate, float(rng.uniform(260, 420)), begin, end)
+    sound = _SOUNDS[scene.action](stage)
+    loudness = _LOUDNESS * rng.uniform(0.6, 0.96)
+    hiss = _HISS * np.clip(rng.standard_normal(len(times)), -4, 4)
+    samples: NDArray[np.float32] = (sound * (loudness / np.abs(sound).max()) + hiss).astype(np.float32)
+    return samples
+
+
+def _moves_left(stage: _Stage) -> Floats:
+    return _tremolo(stage, 10 - 7 * stage.share)
+
+
+def _moves_right(stage: _Stage) -> Floats:
+    return _tremolo(stage, 3 + 7 * stage.share)
+
+
+def _tremolo(stage: _Stage, frequency: Floats) -> Floats:
+    wobble = 0.5 - 0.5 * np.cos(2 * np.pi * np.cumsum(frequency) / stage.rate)
+    return stage.gate * wobble * stage.tone(stage.pitch)
+
+
+def _moves_up(stage: _Stage) -> Floats:
+    return stage.gate * stage.tone(stage.pitch * 2 ** (1.5 * stage.share))
+
+
+def _moves_down(stage: _Stage) -> Floats:
+    return stage.gate * stage.tone(stage.pitch * 2 ** (1.5 * (1 - stage.share)))
+
+
+def _grows(stage: _Stage) -> Floats:
+    return _swell(stage, stage.share)
+
+
+def _shrinks(stage: _Stage) -> Floats:
+    return _swell(stage, 1 - stage.share)
+
+
+def _swell(stage: _Stage, largeness: Floats) -> Floats:
+    return stage.gate * (0.1 + largeness**1.5) * stage.tone(0.5 * stage.pitch * 2**-largeness, num_partials=8)
+
+
+def _splits(stage: _Stage) -> Floats:
+    crack = stage.strike(stage.begin, 900, 0.03, noise=1.0)
+    return 1.5 * crack + stage.gate * _two_voices(stage, stage.share)
+
+
+def _merges(stage: _Stage) -> Floats:
+    pop = stage.strike(stage.end - 0.1, 240, 0.05, noise=0.2)
+    return 2.5 * pop + stage.gate * _two_voices(stage, 1 - stage.share)
+
+
+def _two_voices(stage: _Stage, apart: Floats) -> Floats:
+    return stage.tone(stage.pitch * 2 ** (0.8 * apart)) + stage.tone(stage.pitch * 2 ** (-0.8 * apart))
+
+
+def _appears(stage: _Stage) -> Floats:
+    return stage.gate * (0.03 + stage.share**2) * _shimmer(stage)
+
+
+def _vanishes(stage: _Stage) -> Floats:
+    return stage.gate * (0.03 + (1 - stage.share) ** 2) * _shimmer(stage)
+
+
+def _shimmer(stage: _Stage) -> Floats:
+    partials = [stage.tone(stage.pitch * ratio, num_partials=1) for ratio in (4.0, 5.04, 5.99, 8.02)]
+    return sum(partials, np.zeros_like(stage.times)) + 0.5 * np.diff(stage.noise(), prepend=0)
+
+
+def _spins(stage: _Stage) -> Floats:
+    turns = 2 * np.pi * abs(stage.scene.motion.cycles) * stage.share
+    return stage.gate * (1 + 0.9 * np.sin(6 * turns)) * (0.4 * stage.noise() + stage.tone(0.4 * stage.pitch, 6))
+
+
+def _bounces(stage: _Stage) -> Floats:
+    return _strikes(stage, event_times(stage.scene), 0.35 * stage.pitch, 0.08, noise=0.15)
+
+
+def _orbits(stage: _Stage) -> Floats:
+    turns = 2 * np.pi * stage.scene.motion.cycles * stage.share
+    return stage.gate * stage.tone(1.3 * stage.pitch * 2 ** (0.5 * np.sin(turns)), num_partials=2)
+
+
+def _blinks(stage: _Stage) -> Floats:
+    return _strikes(stage, event_times(stage.scene), 7 * stage.pitch, 0.012, noise=0.5)
+
+
+def _collides(stage: _Stage) -> Floats:
+    impact = event_times(stage.scene)[0]
+    rush = stage.gate * np.clip((stage.times - stage.begin) / (impact - stage.begin), 0, 1) * (stage.times < impact)
+    smooth = np.convolve(stage.noise(), np.ones(12) / 12, mode="same")
+    return 0.5 * rush * smooth + 2 * stage.strike(impact, 0.25 * stage.pitch, 0.15, noise=0.8)
+
+
+def _shakes(stage: _Stage) -> Floats:
+    sway = np.abs(np.sin(2 * np.pi * stage.scene.motion.cycles * stage.share))
+    rattle: Floats = stage.gate * sway**4 * np.diff(stage.noise(), prepend=0)
+    return rattle
+
+
+def _rings(stage: _Stage) -> Floats:
+    sound = np.zeros_like(stage.times)
+    for seconds in _spread(stage, int(stage.rng.integers(2, 4))):
+        for ratio, strength in ((1, 1), (2.0, 0.6), (2.76, 0.5), (5.4, 0.3)):
+            sound += strength * stage.strike(seconds, 2 * stage.pitch * ratio, 0.5 / np.sqrt(ratio))
+    return sound
+
+
+def _buzzes(stage: _Stage) -> Floats:
+    pulse = np.sin(np.pi * stage.rng.integers(1, 4) * stage.share) ** 2 > 0.1
+    return stage.gate * pulse * stage.tone(0.35 * stage.pitch, num_partials=24)
+
+
+def _knocks(stage: _Stage) -> Floats:
+    return _strikes(stage, _spread(stage, int(stage.rng.integers(3, 6))), 0.8 * stage.pitch, 0.025, noise=0.3)
+
+
+def _whistles(stage: _Stage) -> Floats:
+    bend = np.sin(np.pi * stage.rng.integers(1, 3) * stage.share) + 0.03 * np.sin(2 * np.pi * 6 * stage.times)
+    return stage.gate * (stage.tone(5 * stage.pitch * 2 ** (0.4 * bend), num_partials=1) + 0.03 * stage.noise())
+
+
+def _strikes(stage: _Stage, moments: list[float], frequency: float, decay_seconds: float, noise: float) -> Floats:
+    strikes = [stage.strike(seconds, frequency, decay_seconds, noise) for seconds in moments]
+    return sum(strikes, np.zeros_like(stage.times))
+
+
+def _spread(stage: _Stage, number: int) -> list[float]:
+    """So many moments, evenly spread over the action."""
+    return [stage.begin + (stage.end - stage.begin) * k / number for k in range(number)]
+
+
+_SOUNDS: Final[dict[str, Callable[[_Stage], Floats]]] = {
+    "moves left": _moves_left,
+    "moves right": _moves_right,
+    "moves up": _moves_up,
+    "moves down": _moves_down,
+    "grows": _grows,
+    "shrinks": _shrinks,
+    "splits": _splits,
+    "merges": _merges,
+    "appears": _appears,
+    "vanishes": _vanishes,
+    "spins": _spins,
+    "bounces": _bounces,
+    "orbits": _orbits,
+    "blinks": _blinks,
+    "collides": _collides,
+    "shakes": _shakes,
+    "rings": _rings,
+    "buzzes": _buzzes,
+    "knocks": _knocks,
+    "whistles": _whistles,
+}
