@@ -193,5 +193,7 @@ def test_a_scene_is_plain_data() -> None:
 def test_unusable_requests_are_refused() -> None:
     with pytest.raises(InputError, match="fewer than 2 frames"):
         sample_scene(0, duration_seconds=0.1)
+    with pytest.raises(InputError, match="seed cannot be -1"):
+        sample_scene(-1)
     with pytest.raises(InputError, match="at least 16"):
         render_frames(sample_scene(0), [0.0], size=8)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import av
-import numpy as np
 
 from watchword.errors import InputError
 from watchword.playground.motion import action_span, event_times
 from watchword.playground.render import render_frames
 from watchword.playground.scene import DURATION_SECONDS, FPS, Scene, sample_scene
+from watchword.playground.setting import generator
 from watchword.playground.sound import SOUND_RATE, render_sound
 from watchword.playground.speech import narration, narration_vtt
 from watchword.playground.world import Split, combinations, held_out
@@ -127,9 +127,9 @@ def folder_scenes(
     for index in range(num_clips):
         lap, place = divmod(index, len(choices))
         if place == 0:
-            order = np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, lap)))).permutation(len(choices))
+            order = generator(seed, lap).permutation(len(choices))
         shape, colour, action = choices[order[place]]
-        own_seed = int(np.random.SeedSequence((seed, lap, place)).generate_state(1)[0])
+        own_seed = int(generator(seed, lap, place).integers(2**32))
         scene = sample_scene(own_seed, shape=shape, colour=colour, action=action, duration_seconds=duration_seconds, fps=fps)
         scenes.append(scene)
     return scenes

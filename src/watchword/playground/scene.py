@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watchword.errors import InputError
-from watchword.playground.setting import RGB, Block, Setting, sample_colour, sample_grey, sample_setting
+from watchword.playground.setting import RGB, Block, Setting, generator, sample_colour, sample_grey, sample_setting
 from watchword.playground.shapes import FOLDS, reach
 from watchword.playground.world import (
     ACTIONS,
@@ -143,8 +143,8 @@ def sample_scene(
     choices = _choices(shape, colour, None if action is None else find_action(action), split)
     if not choices:
         raise InputError(f"no combination of shape={shape!r}, colour={colour!r}, action={action!r} is in split={split!r}")
-    shape, colour, found = choices[_generator(seed, 0).integers(len(choices))]
-    rng = _generator(seed, 1)
+    shape, colour, found = choices[generator(seed, 0).integers(len(choices))]
+    rng = generator(seed, 1)
     setting = sample_setting(rng)
     rgb = sample_colour(rng, colour)
     angle = float(rng.uniform(-0.2, 0.2) if rng.random() < 0.7 else rng.uniform(-0.6, 0.6))
@@ -189,10 +189,6 @@ class _Place:
 
 
 _Sampler = Callable[[np.random.Generator, str, float, Setting], _Place]
-
-
-def _generator(seed: int, stream: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, stream))))
 
 
 def _radius(rng: np.random.Generator, low: float = 0.09, high: float = 0.17) -> float:

@@ -11,6 +11,8 @@ from typing import Final, Literal
 
 import numpy as np
 
+from watchword.errors import InputError
+
 RGB = tuple[float, float, float]
 
 BackgroundKind = Literal["plain", "gradient", "checker", "stripes", "blobs", "texture"]
@@ -68,6 +70,17 @@ class Setting:
     jitter: float
     flicker: float
     phases: tuple[float, float, float]
+
+
+def generator(seed: int, *stream: int) -> np.random.Generator:
+    """The random numbers of a seed for one purpose: each purpose has a stream of its own, so that none shifts another.
+
+    Raises:
+        InputError: the seed is negative.
+    """
+    if seed < 0:
+        raise InputError(f"a seed cannot be {seed}: give a whole number >= 0")
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, *stream))))
 
 
 def sample_colour(rng: np.random.Generator, colour: str) -> RGB:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from watchword.playground.motion import Floats, action_span, event_times
 from watchword.playground.scene import Scene
+from watchword.playground.setting import generator
 
 SOUND_RATE: Final = 22050
 
@@ -54,7 +55,7 @@ def render_sound(scene: Scene, *, rate: int = SOUND_RATE) -> NDArray[np.float32]
     Returns:
         float32 mono samples in [-0.5, 0.5], (round(duration_seconds * rate),).
     """
-    rng = np.random.Generator(np.random.Philox(np.random.SeedSequence((scene.seed, 3))))
+    rng = generator(scene.seed, 3)
     times = np.arange(round(scene.duration_seconds * rate)) / rate
     begin, end = action_span(scene)
     gate = np.clip((times - begin) / _FADE_SECONDS, 0, 1) * np.clip((end - times) / _FADE_SECONDS, 0, 1)

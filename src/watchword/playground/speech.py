@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from watchword.playground.scene import Scene
+from watchword.playground.setting import generator
 
 _FILLERS: Final = ("", "", "look", "now", "here", "see", "and now", "okay so", "oh look")
 _LINE_LETTERS: Final = 32
@@ -25,7 +26,7 @@ class Word:
 
 def narration(scene: Scene) -> list[Word]:
     """The words said over a scene: its phrase, sometimes after a filler such as ``"look"``; times in whole ms."""
-    rng = np.random.Generator(np.random.Philox(np.random.SeedSequence((scene.seed, 4))))
+    rng = generator(scene.seed, 4)
     texts = f"{_FILLERS[rng.integers(len(_FILLERS))]} {scene.phrase}".split()
     lengths = np.array([0.11 + 0.03 * len(text) for text in texts]) * rng.uniform(0.85, 1.15, len(texts))
     pauses = rng.uniform(0.01, 0.06, len(texts))

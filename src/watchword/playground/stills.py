@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from watchword.playground.motion import Poses
 from watchword.playground.render import paint
-from watchword.playground.setting import RGB, Block, Setting, sample_colour, sample_grey, sample_setting
+from watchword.playground.setting import RGB, Block, Setting, generator, sample_colour, sample_grey, sample_setting
 from watchword.playground.shapes import FOLDS
 from watchword.playground.world import COLOURS, SHAPES, with_article
 
@@ -66,7 +66,7 @@ class Still:
 
 def sample_still(seed: int) -> Still:
     """A random still; the same seed gives the same still everywhere."""
-    rng = np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, 2))))
+    rng = generator(seed, 2)
     setting = sample_setting(rng)
     shape, colour = SHAPES[rng.integers(len(SHAPES))], COLOURS[rng.integers(len(COLOURS))]
     rgb = sample_colour(rng, colour)
