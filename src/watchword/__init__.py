@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from .errors import WatchwordError
 
 if TYPE_CHECKING:
-    from .tagger import Tag as Tag
-    from .tagger import Tagger as Tagger
     from .xclip import XClip as XClip
     from .xclip import XClipConfig as XClipConfig
+    from .xclip.tagging import Tag as Tag
+    from .xclip.tagging import Tagger as Tagger
 
 __version__ = version("watchword")
 __all__ = ["Tag", "Tagger", "WatchwordError", "XClip", "XClipConfig", "__version__"]
 
-_HOMES = {"Tag": "tagger", "Tagger": "tagger", "XClip": "xclip", "XClipConfig": "xclip"}
+_HOMES = {"Tag": "xclip.tagging", "Tagger": "xclip.tagging", "XClip": "xclip", "XClipConfig": "xclip"}
 
 
 def __getattr__(name: str) -> Any:

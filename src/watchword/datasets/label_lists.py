@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from ..errors import LabelError
 
-__all__ = ["LABEL_LISTS", "LabelList", "clean_labels", "load_labels", "named_labels", "readable"]
+__all__ = ["LABEL_LISTS", "LabelList", "load_labels", "named_labels", "readable"]
 
 LABEL_LISTS = ("kinetics400", "kinetics600", "hmdb51", "ucf101", "playground")
 """The lists that come with the package. ``-raw`` behind a name gives its names as the data set spells them."""
@@ -66,7 +65,7 @@ def named_labels(name: str) -> LabelList:
 
 def load_labels(given: str) -> LabelList:
     """What ``--labels`` takes: the name of a shipped list, a file, or labels separated by commas, in this order. Labels are given back as
-    they stand there: ``clean_labels`` checks them.
+    they stand there: ``watchword.xclip.labels.clean_labels`` checks them.
 
     A file has one label a line (empty lines and lines that start with ``#`` do not count), or is a CSV whose header has a
     ``name`` or ``label`` column. A label that holds a comma goes in a file.
@@ -82,32 +81,6 @@ def load_labels(given: str) -> LabelList:
     if "," not in given and (path.suffix.lower() in _FILE_SUFFIXES or given.endswith(("/", "\\"))):
         raise LabelError(f"no file of labels at {given!r}: give a file, one of {', '.join(LABEL_LISTS)}, or labels with commas")
     return LabelList(tuple(label.strip() for label in given.split(",")), "given")
-
-
-def clean_labels(labels: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Labels with single spaces, each once, and a notice for each that was merged with an earlier one.
-
-    The text encoder does not see case or repeated spaces, so labels that differ in nothing else are the same label.
-
-    Raises:
-        LabelError: the list is empty or one string, or a label is no string or empty; the message names the position.
-    """
-    if isinstance(labels, str):
-        raise LabelError(f"labels are one string, {labels!r}: give a list of strings")
-    kept: dict[str, tuple[int, str]] = {}
-    notices = []
-    for position, label in enumerate(labels, start=1):
-        if not isinstance(label, str):
-            raise LabelError(f"label {position} is {type(label).__name__}, but must be a string")
-        text = " ".join(label.split())
-        if not text:
-            raise LabelError(f"label {position} of {len(labels)} is empty: remove it")
-        first, _ = kept.setdefault(text.lower(), (position, text))
-        if first != position:
-            notices.append(f"label {position} ({text!r}) is the same as label {first}: merged")
-    if not kept:
-        raise LabelError("the list of labels is empty: give at least one label")
-    return tuple(text for _, text in kept.values()), tuple(notices)
 
 
 def _is_file(path: Path) -> bool:

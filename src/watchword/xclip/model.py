@@ -12,6 +12,7 @@ N patches a frame, K labels, D vision width, E joint embedding.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -298,6 +299,12 @@ class XClip(
         features = self.encode_video(video)
         text = self.encode_text(token_ids)
         return XClipOutput(logits=self.score(features, text), features=features, text=text)
+
+    def tag(self, videos: Any, labels: Sequence[str], **options: Any) -> list[Any]:
+        """The labels of one video or of several, best first: ``Tagger(model).tag``, see there for options and errors."""
+        from .tagging import Tagger
+
+        return Tagger(self).tag(videos, labels, **options)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> XClip:  # type: ignore[override]
