@@ -1,0 +1,69 @@
+"""X-CLIP's untrained start: an image-text CLIP model, with the video parts drawn at random (spec sections 8 and 9)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import DownloadError, InputError
+from .downloads import fetch
+from .model import XClip
+from .state_files import config_of_state, read_state, require_match
+
+__all__ = ["PREFIX", "load"]
+
+PREFIX = "clip:"
+EXTRA_ENTRIES = ("input_resolution", "context_length", "vocab_size", "attn_mask")  # numbers and masks in exported files, no weights
+NEW_PARTS = re.compile(r"(.*\.message_(fc|ln|attn)\.|mit\.|prompts_)")
+
+
+def load(source: str, *, num_frames: int, activation: str | None, seed: int, hub: dict[str, Any]) -> XClip:
+    """Build X-CLIP around ``clip:model/tag`` (open_clip's names) or ``clip:path``; see ``checkpoints.load``.
+
+    ``config.weights`` says that the video parts are untrained, and their seed.
+    """
+    path, activation = _located(source.removeprefix(PREFIX), activation, hub)
+    state = {name: tensor for name, tensor in read_state(path, torchscript=True).items() if name not in EXTRA_ENTRIES}
+    config = replace(
+        config_of_state(state, source, activation=activation),
+        num_frames=num_frames,
+        message="on",
+        mit_layers=1,
+        prompt_layers=2,
+        weights=f"{source}, video parts untrained (seed {seed})",
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = XClip(config)
+    own = model.state_dict()
+    require_match({name: tensor.shape for name, tensor in own.items() if not NEW_PARTS.match(name)}, state, source)
+    model.load_state_dict(state, strict=False)
+    return model.eval()
+
+
+def _located(name: str, activation: str | None, hub: dict[str, Any]) -> tuple[Path, str]:
+    """The file of the image-text weights, and their activation."""
+    if Path(name).exists():
+        return Path(name), activation or "quick_gelu"
+    import open_clip  # seconds to import, and only this source needs it
+
+    model, _, tag = name.partition("/")
+    known = open_clip.get_pretrained_cfg(model, tag)
+    if not known:
+        names = [f"{PREFIX}{model}/{tag}" for model, tag in open_clip.list_pretrained()]
+        near = ", ".join(get_close_matches(PREFIX + name, names, n=3, cutoff=0.3))
+        raise InputError(f"{PREFIX}{name} is neither a file nor a model/tag of open_clip; near it: {near or names[0]}")
+    stated = "quick_gelu" if known.get("quick_gelu") or open_clip.get_model_config(model).get("quick_gelu") else "gelu"
+    if activation not in (None, stated):
+        raise InputError(f"{PREFIX}{name} was trained with {stated}, not {activation}")
+    repository, _, file = known["hf_hub"].rpartition("/")
+    if not repository:
+        raise DownloadError(f"open_clip knows {name} only at {known['url']}: download it and give {PREFIX} and its path")
+    file = file or "open_clip_pytorch_model.bin"
+    safe = "open_clip_model.safetensors" if file == "open_clip_pytorch_model.bin" else str(Path(file).with_suffix(".safetensors"))
+    return fetch(repository, [(safe, file)], **hub)[0], stated
