@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ def load_state(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
+        if not zipfile.is_zipfile(path):  # torch reports what is no archive in many ways
+            raise EOFError("the file is cut short or something else")
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
         raise CheckpointError(f"{path}: not a training state ({str(error).splitlines()[0]}); delete it to start anew") from error

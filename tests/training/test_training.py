@@ -1,0 +1,180 @@
+"""The engine: resuming, settings, order."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watchword.datasets import batches
+from watchword.errors import CheckpointError, ConfigError
+from watchword.training import load_recipe
+from watchword.training.checkpoint import load_state, save_state
+from watchword.training.schedule import warmup_cosine
+from watchword.xclip import XClip
+
+TINY_MODEL = {
+    "image_size": 32, "patch_size": 16, "vision_width": 64, "vision_layers": 2, "embed_dim": 64, "text_width": 64, "text_layers": 1,
+    "context_length": 16, "vocab_size": 49408, "drop_path": 0.2,
+}  # fmt: skip
+TRAINING = {"num_steps": 12, "batch_size": 4, "checkpoint_every": 3, "log_every": 1, "optimizer": {"learning_rate": 0.001, "warmup_steps": 2}}
+IMAGE_TEXT = {
+    "program": "image_text",
+    "model": {**TINY_MODEL, "num_frames": 1, "message": "off", "mit_layers": 0, "prompt_layers": 0},
+    "data": {"kind": "playground_stills", "num_stills": 16},
+    "training": TRAINING,
+}
+SUPERVISED = {
+    "program": "supervised",
+    "model": {**TINY_MODEL, "num_frames": 4},
+    "train_text": True,
+    "data": {"kind": "playground_clips", "num_clips": 10, "num_held_out": 5},
+    "training": TRAINING,
+}
+
+
+def write(folder: Path, values: dict[str, Any]) -> Path:
+    path = folder / "recipe.yaml"
+    path.write_text(yaml.safe_dump(values))
+    return path
+
+
+def command(recipe: Path, out: Path) -> list[str]:
+    return [sys.executable, "-m", "watchword", "train", str(recipe), "--out", str(out)]
+
+
+def run_to_the_end(recipe: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command(recipe, out), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return XClip.from_pretrained(run / "model").state_dict()
+
+
+@pytest.mark.parametrize("values", [IMAGE_TEXT, SUPERVISED], ids=["image_text", "supervised"])
+def test_a_run_killed_at_any_moment_ends_with_the_same_weights(tmp_path: Path, values: dict[str, Any]) -> None:
+    recipe = write(tmp_path, values)
+    run_to_the_end(recipe, tmp_path / "whole")
+    kills = 0
+    while kills < 3:
+        process = subprocess.Popen(command(recipe, tmp_path / "killed"), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        metrics, wanted = tmp_path / "killed" / "metrics.jsonl", 4 * kills + 2
+        while process.poll() is None and not (metrics.exists() and f'"step": {wanted},' in metrics.read_text()):
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        kills += 1
+    run_to_the_end(recipe, tmp_path / "killed")
+    whole, killed = weights(tmp_path / "whole"), weights(tmp_path / "killed")
+    assert whole.keys() == killed.keys()
+    assert all(torch.equal(whole[name], killed[name]) for name in whole)
+
+    def trace(run: str) -> list[Any]:
+        lines = [json.loads(line) for line in (tmp_path / run / "metrics.jsonl").read_text().splitlines()]
+        return [(line["step"], line["loss"]) for line in lines if "loss" in line]
+
+    assert trace("whole") == trace("killed")
+    assert [step for step, _ in trace("whole")] == list(range(1, 13))
+
+
+def test_another_seed_gives_other_weights_and_its_folder_is_its_own(tmp_path: Path) -> None:
+    recipe = write(tmp_path, IMAGE_TEXT)
+    run_to_the_end(recipe, tmp_path / "a")
+    values = {**IMAGE_TEXT, "training": {**TRAINING, "seed": 1}}
+    recipe = write(tmp_path, values)
+    refused = subprocess.run(command(recipe, tmp_path / "a"), capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "other settings" in refused.stderr and "Traceback" not in refused.stderr
+    run_to_the_end(recipe, tmp_path / "b")
+    a, b = weights(tmp_path / "a"), weights(tmp_path / "b")
+    assert not all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_a_video_model_starts_from_the_image_text_model(tmp_path: Path) -> None:
+    run_to_the_end(write(tmp_path, IMAGE_TEXT), tmp_path / "image-text")
+    values = {**SUPERVISED, "start": str(tmp_path / "image-text" / "model"), "train_text": False}
+    values["training"] = {**TRAINING, "num_steps": 1, "optimizer": {"learning_rate": 1e-12}}
+    run_to_the_end(write(tmp_path, values), tmp_path / "video")
+    before, after = weights(tmp_path / "image-text"), weights(tmp_path / "video")
+    text = [name for name in before if not name.startswith("visual.")]
+    assert text and all(torch.equal(before[name], after[name]) for name in text)
+    assert torch.allclose(before["visual.conv1.weight"], after["visual.conv1.weight"], atol=1e-9)
+    assert "mit.positional_embedding" in after and "mit.positional_embedding" not in before
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"training.num_stepz": 3}, "num_stepz"),
+        ({"training.batch_size": 0}, "batch_size"),
+        ({"data.kind": "films"}, "kind"),
+        ({"program": "magic"}, "program"),
+        ({"training.optimizer.learning_rate": -1}, "learning_rate"),
+    ],
+)
+def test_a_wrong_key_or_value_is_named(tmp_path: Path, change: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigError, match=named) as raised:
+        load_recipe(write(tmp_path, IMAGE_TEXT), change)
+    assert "\n" not in str(raised.value)
+
+
+def test_not_yaml_and_missing_files_are_one_line_errors(tmp_path: Path) -> None:
+    for text in ("a: [", "- 1", ""):
+        path = tmp_path / "broken.yaml"
+        path.write_text(text)
+        with pytest.raises(ConfigError, match="broken"):
+            load_recipe(path)
+    with pytest.raises(ConfigError, match="no such recipe"):
+        load_recipe(tmp_path / "none.yaml")
+
+
+def test_a_broken_state_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    save_state(tmp_path / "state.pt", {"step": 1, "model": {"a": torch.ones(3)}})
+    assert load_state(tmp_path / "state.pt")["step"] == 1  # type: ignore[index]
+    whole = (tmp_path / "state.pt").read_bytes()
+    for broken in (whole[: len(whole) // 2], b"", b"garbage"):
+        (tmp_path / "state.pt").write_bytes(broken)
+        with pytest.raises(CheckpointError, match="delete it"):
+            load_state(tmp_path / "state.pt")
+    assert load_state(tmp_path / "none.pt") is None
+
+
+@given(st.integers(1, 40), st.integers(1, 17), st.integers(0, 30), st.integers(0, 5))
+def test_data_order_is_a_function_of_seed_and_step(num_samples: int, batch_size: int, start: int, seed: int) -> None:
+    whole = list(batches(num_samples, batch_size, seed=seed, start_step=0, num_steps=start + 5))
+    assert list(batches(num_samples, batch_size, seed=seed, start_step=start, num_steps=start + 5)) == whole[start:]
+    walked = [position for batch in whole for position in batch]
+    full_epochs = len(walked) // num_samples
+    for epoch in range(full_epochs):
+        assert sorted(walked[epoch * num_samples : (epoch + 1) * num_samples]) == [(epoch, i) for i in range(num_samples)]
+
+
+def test_schedule_rises_falls_and_ends_where_it_says() -> None:
+    factors = [warmup_cosine(step, num_steps=100, warmup_steps=10, final_fraction=0.1) for step in range(101)]
+    assert factors[:11] == sorted(factors[:11]) and factors[0] > 0
+    assert factors[10] == 1 and factors[10:] == sorted(factors[10:], reverse=True)
+    assert factors[100] == pytest.approx(0.1)
+
+
+def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
+    recipe = write(tmp_path, {**IMAGE_TEXT, "training": {**TRAINING, "num_steps": 2000}})
+    process = subprocess.Popen(command(recipe, tmp_path / "run"), stderr=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"})
+    while process.poll() is None and not (tmp_path / "run" / "state.pt").exists():
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
