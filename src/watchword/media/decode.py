@@ -6,7 +6,7 @@ import ctypes
 import os
 import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import cast
 
@@ -26,6 +26,8 @@ from watchword.media.probe import Path, check_pixels, choose_video, open_contain
 _DROPPABLE = frozenset(("h264", "mpeg4", "mpeg2video", "mpeg1video"))
 # A jump to a later keyframe saves decoding, but costs a seek and a cold start: worth it from about this many packets.
 _PACKETS_WORTH_A_SEEK = 12
+# So many packets that look damaged are tried at once to count the frames; of a file that has more, only those asked for.
+_MOST_SUSPECTS = 64
 # Packets that a decoder may need after a frame's own packet before it must put the frame out.
 _LONGEST_DELAY = 32
 
@@ -62,6 +64,7 @@ class Session:
         self.path, self.limits, self.num_threads = path, limits, num_threads
         self.pid = os.getpid()
         self.num_errors = 0
+        self.care = 0
         self.missing: set[int] = set()
         self._open()
         self.declared_size = (self.stream.width, self.stream.height)
@@ -92,9 +95,33 @@ class Session:
         index = index_packets(self.container, self.stream, self.path, self.limits)
         if index is None:
             self.reopen()
-            packets = cast("Iterator[Packet[VideoStream]]", self.container.demux(self.stream))
+            packets = self.container.demux(self.stream)
             index = index_by_decoding(packets, self.container, self.stream, self.path, self.limits)
+        elif 0 < len(index.suspects) <= _MOST_SUSPECTS:
+            index = self._without_missing(index)
         return index
+
+    def _without_missing(self, index: FrameIndex) -> FrameIndex:
+        """Try the frames whose packets look damaged, and take those that do not decode out of the index."""
+        self._take_care(1)
+        for _ in self.frames(index, index.suspects):
+            pass
+        gone = sorted(self.missing)
+        self.missing.clear()
+        if not gone:
+            return index
+        if len(gone) == len(index):
+            raise NoDecodableFramesError(self.path, "no frame of the video can be decoded", stream=self.stream.index)
+        warning = f"{len(gone)} damaged frames cannot be decoded and are left out"
+        times = np.delete(index.times, gone)
+        return replace(
+            index,
+            pts=np.delete(index.pts, gone),
+            times=times,
+            position=np.delete(index.position, gone),
+            end_seconds=index.end_seconds - float(index.times[-1] - times[-1]),
+            warnings=(*index.warnings, warning),
+        )
 
     def frames(self, index: FrameIndex, wanted: Sequence[int] | Int64Array) -> Iterator[tuple[int, VideoFrame]]:
         """Yield (frame number, frame) for the `wanted` numbers, which are ascending and distinct.
@@ -107,6 +134,8 @@ class Session:
         elif not index.by_packets:
             yield from self._counted(numbers)
         elif len(numbers):
+            if len(index.suspects) and not self.care:
+                self._take_care(1)
             for run in plan(index, numbers):
                 yield from self._run(index, run)
 
@@ -131,7 +160,7 @@ class Session:
     def _counted(self, numbers: Int64Array) -> Iterator[tuple[int, VideoFrame]]:
         self.reopen()
         wanted = set(numbers.tolist())
-        packets = cast("Iterator[Packet[VideoStream]]", self.container.demux(self.stream))
+        packets = self.container.demux(self.stream)
         number = 0
         for frames in decoded(packets):
             for frame in frames or ():
@@ -142,26 +171,42 @@ class Session:
                 return
 
     def _run(self, index: FrameIndex, run: Run) -> Iterator[tuple[int, VideoFrame]]:
-        """Decode one run, from an earlier keyframe if its first wanted frame does not come out.
-
-        That happens where decoding can start but is right only some frames later (H.264 intra refresh).
+        """Decode one run: again and carefully at the first sign of damage, and from an earlier keyframe if its first
+        wanted frame does not come out (where decoding can start, but is right only some frames later: intra refresh).
         """
         before = index.key_position[index.key_position < run.start]
-        left = run.wanted.tolist()
-        for start in dict.fromkeys((run.start, *before[-1:].tolist(), *before[:1].tolist())):
-            first = left[0]
-            for number, frame in self._decode(index, Run(start, run.stop, np.asarray(left, np.int64))):
-                if number != first and first in left and start > 0 and len(left) == len(run.wanted):
+        starts = list(dict.fromkeys((run.start, *before[-1:].tolist(), *before[:1].tolist())))
+        left, last = set(run.wanted.tolist()), -1
+        while left and starts:
+            start, errors = starts.pop(0), self.num_errors
+            for number, frame in self._decode(index, replace(run, start=start)):
+                if (self.num_errors > errors and self.care == 0) or (start > 0 and last < 0 and number != run.wanted[0]):
                     break
-                left.remove(number)
-                yield number, frame
-            if not left or first not in left:
+                if number > last:
+                    last = number
+                    left.discard(number)
+                    yield number, frame
+            cut_off = any(number > last for number in left)
+            if self.num_errors > errors and (self.care == 0 or (self.care == 1 and cut_off)):
+                self._take_care(self.care + 1)
+                starts.insert(0, start)
+            elif last >= 0:
                 break
         self.missing.update(left)
 
+    def _take_care(self, care: int) -> None:
+        """Decode differently now that there is damage.
+
+        1: What comes after damage depends on all that was decoded before it, and on the number of threads: leave no frame
+        out, and take as many threads as the ffmpeg program does at the least. 2: An error among the frames that a threaded
+        decoder holds back at the end takes the good ones with it: one thread, which holds none back.
+        """
+        self.care, self.num_threads, self.num_errors = care, 3 if care == 1 else 1, 0
+        self.reopen()
+
     def _decode(self, index: FrameIndex, run: Run, everything: bool = False) -> Iterator[tuple[int, VideoFrame]]:
         context = self.stream.codec_context
-        droppable = not everything and context.codec.canonical_name in _DROPPABLE
+        droppable = not (everything or self.care) and context.codec.canonical_name in _DROPPABLE
         positions = frozenset(index.position[run.wanted].tolist())
         wanted = frozenset(index.pts[run.wanted].tolist())
         packets = self._packets_from(index, run.start)
@@ -172,7 +217,7 @@ class Session:
                 if position >= run.stop:
                     break
                 context.skip_frame = "NONREF" if droppable and position not in positions else "DEFAULT"
-                yield packet
+                yield self._with_preamble(index, packet) if position == run.start > 0 else packet
             yield self._flush_packet()
 
         for frames in decoded(fed()):
@@ -185,9 +230,17 @@ class Session:
                     if number < len(index) and index.pts[number] == frame.pts:
                         yield number, frame
 
+    def _with_preamble(self, index: FrameIndex, packet: Packet[VideoStream]) -> Packet[VideoStream]:
+        if not index.preamble or packet.has_sidedata("new_extradata"):
+            return packet
+        whole = cast("Packet[VideoStream]", Packet(index.preamble + bytes(packet)))
+        whole.stream, whole.time_base, whole.is_keyframe = self.stream, packet.time_base, True
+        whole.pts, whole.dts = packet.pts, packet.dts
+        return whole
+
     def _flush_packet(self) -> Packet[VideoStream]:
         """An empty packet: it makes the decoder put out all frames that it holds back."""
-        packet: Packet[VideoStream] = Packet()
+        packet = cast("Packet[VideoStream]", Packet())
         packet.stream = self.stream
         return packet
 
@@ -210,7 +263,7 @@ class Session:
         return ((place, packet) for place, packet in enumerate(self._sized_packets()) if place >= start)
 
     def _sized_packets(self) -> Iterator[Packet[VideoStream]]:
-        packets = cast("Iterator[Packet[VideoStream]]", self.container.demux(self.stream))
+        packets = self.container.demux(self.stream)
         return (packet for packet in packets if packet.size)
 
 

@@ -41,9 +41,7 @@ class MediaError(WatchwordError):
         return _rebuild, (type(self), self.path, self.message, self.stream, self.time_seconds)
 
 
-def _rebuild(
-    kind: type[MediaError], path: str, message: str, stream: int | None, time_seconds: float | None
-) -> MediaError:
+def _rebuild(kind: type[MediaError], path: str, message: str, stream: int | None, time_seconds: float | None) -> MediaError:
     return kind(path, message, stream=stream, time_seconds=time_seconds)
 
 

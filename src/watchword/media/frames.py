@@ -27,6 +27,8 @@ Image = npt.NDArray[np.uint8]
 Transform = Callable[[Image], Image]
 
 DEFAULT_NUM_THREADS = 2
+# Exact colours: chroma is interpolated to each pixel, and rounding does not drift.
+_EXACT = Interpolation.FULL_CHR_H_INT | Interpolation.FULL_CHR_H_INP | Interpolation.ACCURATE_RND
 # A time this little before a frame's own counts as it: times that went through text have six decimals.
 _TIME_TOLERANCE_SECONDS = 1e-6
 
@@ -97,9 +99,7 @@ class VideoReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     def close(self) -> None:
@@ -151,9 +151,7 @@ class VideoReader:
             found.append(f"{len(self._substitutes)} damaged frames replaced by the nearest that can be decoded")
         return found
 
-    def read(
-        self, indices: Sequence[int] | Int64Array, *, size: Size = None, transform: Transform | None = None
-    ) -> Frames:
+    def read(self, indices: Sequence[int] | Int64Array, *, size: Size = None, transform: Transform | None = None) -> Frames:
         """The frames with these numbers, in the order asked for; repeats are decoded once.
 
         Args:
@@ -175,9 +173,7 @@ class VideoReader:
             numbers = np.asarray([self._substitutes.get(n, n) for n in (numbers % len(index)).tolist()], np.int64)
             return self._gather(index, numbers, size, transform)
 
-    def at(
-        self, times_seconds: Sequence[float] | Float64Array, *, size: Size = None, transform: Transform | None = None
-    ) -> Frames:
+    def at(self, times_seconds: Sequence[float] | Float64Array, *, size: Size = None, transform: Transform | None = None) -> Frames:
         """The frame shown at each time: the last that starts at or before it. Outside the video, the first or last.
 
         Other arguments, errors: see `read`.
@@ -234,9 +230,7 @@ class VideoReader:
             numbers = numbers[_shown_at_ticks(index.times[numbers], begin, every_seconds, upto)]
         return self._iterate(index, numbers, size, transform)
 
-    def _iterate(
-        self, index: FrameIndex, numbers: Int64Array, size: Size, transform: Transform | None
-    ) -> Iterator[Frame]:
+    def _iterate(self, index: FrameIndex, numbers: Int64Array, size: Size, transform: Transform | None) -> Iterator[Frame]:
         # A session of its own, so that `read` may be called between two frames.
         session = Session(self.path, self.limits, self.num_threads)
         try:
@@ -313,11 +307,12 @@ class VideoReader:
         width, height = _output_size(*shown, size)
         if turn.transpose:
             width, height = height, width
-        rgb = self._reformatter.reformat(
-            frame, width, height, "rgb24", interpolation=Interpolation.BILINEAR, threads=1
-        )
+        resized = (width, height) != (frame.width, frame.height)
+        # At full size only chroma is scaled. Bilinear: swscale widens its kernel on reduction, which keeps aliases out.
+        kernel = _EXACT | (Interpolation.BILINEAR if resized else Interpolation.BICUBIC)
+        rgb = self._reformatter.reformat(frame, width, height, "rgb24", interpolation=kernel, threads=1)
         plane = rgb.planes[0]
-        rows = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[:height, : width * 3]
+        rows = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, plane.line_size)[:height, : width * 3]
         return np.ascontiguousarray(turn.apply(rows.reshape(height, width, 3)))
 
 

@@ -7,7 +7,7 @@ containers), one decoding pass counts the frames instead.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import cast
@@ -22,6 +22,7 @@ from av.video.stream import VideoStream
 
 from watchword.media.errors import LimitError, NoDecodableFramesError
 from watchword.media.limits import Limits
+from watchword.media.packets import encoder_notes, packet_tests
 from watchword.media.probe import Path
 
 Int64Array = npt.NDArray[np.int64]
@@ -30,9 +31,10 @@ Float64Array = npt.NDArray[np.float64]
 NO_TIME = -(1 << 63)
 # Codecs in which a packet flagged as a keyframe is one. In others (GIF) every packet may carry the flag.
 _KEYFRAMES_TRUSTED = frozenset(
-    "h264 hevc vvc av1 vp8 vp9 mpeg4 mpeg1video mpeg2video mjpeg prores dnxhd theora h263 flv1 vc1 wmv1 wmv2 wmv3"
-    " msmpeg4v2 msmpeg4v3 ffv1 huffyuv utvideo".split()
+    """h264 hevc vvc av1 vp8 vp9 mpeg4 mpeg1video mpeg2video mjpeg prores dnxhd theora h263 flv1 vc1
+    wmv1 wmv2 wmv3 msmpeg4v2 msmpeg4v3 ffv1 huffyuv utvideo""".split()  # noqa: SIM905
 )
+# Frames of a decoding pass that are kept: enough for a clip of some ten seconds at 320x240.
 _KEPT_BYTES = 64 << 20
 
 
@@ -46,6 +48,8 @@ class FrameIndex:
     position: (num_frames,) where in the file's packet order each frame's packet stands; empty if the frames had to be
         decoded to be found, in which case frames can only be had by decoding from the beginning.
     key_position, key_pts, key_dts: the packets at which decoding can start.
+    suspects: frames whose packets look damaged.
+    preamble: what a decoder that starts later than at the first packet must be given before (see `packets.encoder_notes`).
     kept: frames of the decoding pass, if they were few and small enough to keep.
     """
 
@@ -57,6 +61,8 @@ class FrameIndex:
     key_pts: Int64Array
     key_dts: Int64Array
     warnings: tuple[str, ...] = ()
+    suspects: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    preamble: bytes = b""
     kept: list[VideoFrame] = field(default_factory=list, compare=False, repr=False)
 
     def __len__(self) -> int:
@@ -75,7 +81,9 @@ class _Packets:
     dts: array[int] = field(default_factory=lambda: array("q"))
     key: bytearray = field(default_factory=bytearray)
     shown: bytearray = field(default_factory=bytearray)
+    suspect: bytearray = field(default_factory=bytearray)
     last_duration: int = 0
+    preamble: bytes = b""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -83,16 +91,20 @@ def index_packets(container: InputContainer, stream: VideoStream, path: Path, li
     """Index a stream by its packets; None where they cannot tell which frames are shown, and when."""
     seen = _read_packets(container, stream, path, limits)
     pts, dts = np.frombuffer(seen.pts, np.int64), np.frombuffer(seen.dts, np.int64)
-    shown, key = np.frombuffer(seen.shown, np.bool_), np.frombuffer(seen.key, np.bool_).copy()
+    shown, key = np.frombuffer(seen.shown, np.bool_).copy(), np.frombuffer(seen.key, np.bool_).copy()
     if not key.any() or stream.codec_context.codec.canonical_name not in _KEYFRAMES_TRUSTED:
         key[:] = False
         key[:1] = True
-    shown = shown & (np.arange(len(shown)) >= key.argmax() if len(key) else True)
+    shown[: key.argmax() if len(key) else 0] = False
     if not _times_are_sound(container, pts, dts, shown, key):
         return None
     position = np.flatnonzero(shown)
     position = position[np.argsort(pts[position], kind="stable")]
-    duration = seen.last_duration or _usual_step(pts[position])
+    suspects = np.flatnonzero(np.frombuffer(seen.suspect, np.bool_)[position])
+    duration = _usual_step(pts[position])
+    # Only MP4 says of each frame how long it is shown: the last packet in the file has the last duration.
+    if duration == 0 or ("mov" in container.format.name.split(",") and not len(suspects)):
+        duration = seen.last_duration or duration
     return _index(
         pts[position],
         stream,
@@ -102,33 +114,29 @@ def index_packets(container: InputContainer, stream: VideoStream, path: Path, li
         position=position,
         keys=(np.flatnonzero(key), pts[key], dts[key]),
         warnings=tuple(seen.warnings),
+        suspects=suspects,
+        preamble=seen.preamble,
     )
 
 
 def _read_packets(container: InputContainer, stream: VideoStream, path: Path, limits: Limits) -> _Packets:
-    seen = _Packets()
-    is_shown, is_key = _packet_tests(stream.codec_context.codec.canonical_name)
-    cut = False
-    last_pts = NO_TIME
+    seen, tests = _Packets(), packet_tests(stream)
     try:
         for packet in container.demux(stream):
             if not packet.size:
                 continue
-            pts, dts = packet.pts, packet.dts
+            if not seen.pts:
+                seen.preamble = encoder_notes(stream, bytes(packet))
+            pts, dts, seen.last_duration = packet.pts, packet.dts, packet.duration or 0
             seen.pts.append(NO_TIME if pts is None else pts)
             seen.dts.append(NO_TIME if dts is None else dts)
-            seen.key.append(packet.is_keyframe and is_key(packet))
-            seen.shown.append(not packet.is_discard and is_shown(packet))
-            cut = packet.is_corrupt
-            if pts is not None and pts >= last_pts:
-                last_pts, seen.last_duration = pts, packet.duration or 0
+            seen.key.append(packet.is_keyframe and tests.is_key(packet))
+            seen.shown.append(not packet.is_discard and tests.is_shown(packet))
+            seen.suspect.append(packet.is_corrupt or not tests.is_whole(packet))
             if len(seen.pts) > limits.max_frames:
                 raise LimitError(path, f"more frames than Limits.max_frames = {limits.max_frames}; raise it")
     except av.error.FFmpegError as error:
         seen.warnings.append(f"the file ends in a fault ({error.strerror}): what comes before it is used")
-    if cut:
-        seen.warnings.append("the file is cut: its last frame is incomplete and left out")
-        seen.shown[-1] = False
     return seen
 
 
@@ -151,48 +159,6 @@ def _times_are_sound(
     latest_before = np.maximum.accumulate(np.where(pts == NO_TIME, np.int64(NO_TIME), pts))
     keys = np.flatnonzero(key)[1:]
     return bool((pts[keys] > latest_before[keys - 1]).all())
-
-
-def _packet_tests(codec: str) -> tuple[Callable[[Packet], bool], Callable[[Packet], bool]]:
-    """(is a frame shown for this packet?, is a packet that is flagged as a keyframe one?) for a codec."""
-    if codec == "vp9":
-        return _vp9_shown, lambda packet: True
-    if codec == "vp8":
-        return (lambda packet: bool(memoryview(packet)[0] & 0x10)), (lambda packet: True)
-    if codec == "mpeg4":
-        return (lambda packet: True), _mpeg4_key
-    return (lambda packet: True), (lambda packet: True)
-
-
-def _mpeg4_key(packet: Packet) -> bool:
-    """The first VOP is an I-VOP (ISO/IEC 14496-2, 6.2.5): indexes of AVI files flag others too."""
-    data = bytes(packet)
-    start = data.find(b"\0\0\1\xb6")
-    return 0 <= start < len(data) - 4 and data[start + 4] >> 6 == 0
-
-
-def _vp9_shown(packet: Packet) -> bool:
-    """Some frame of the packet is shown (VP9 bitstream specification 0.6, 6.2 and annex B)."""
-    data = bytes(packet)
-    marker = data[-1]
-    if marker & 0xE0 != 0xC0:
-        return _vp9_frame_shown(data[0])
-    num_frames, width = (marker & 7) + 1, (marker >> 3 & 3) + 1
-    sizes = data[-1 - num_frames * width : -1]
-    start = 0
-    for i in range(num_frames):
-        if start < len(data) and _vp9_frame_shown(data[start]):
-            return True
-        start += int.from_bytes(sizes[i * width : (i + 1) * width], "little")
-    return False
-
-
-def _vp9_frame_shown(first_byte: int) -> bool:
-    # frame_marker (2 bits), profile (2, or 3 for profile 3), show_existing_frame, frame_type, show_frame
-    after_profile = 3 if first_byte >> 4 & 3 == 3 else 4
-    show_existing = first_byte >> (after_profile - 1) & 1
-    show_frame = first_byte >> (after_profile - 3) & 1
-    return bool(show_existing or show_frame)
 
 
 def index_by_decoding(
@@ -240,16 +206,17 @@ def _mend_times(pts: Int64Array, duration: int, constant_rate: bool) -> Int64Arr
     known = np.flatnonzero(pts != NO_TIME)
     if len(known) == 0:
         return np.arange(len(pts), dtype=np.int64) * duration
-    step = max(_usual_step(pts[known]), 1)
     ascending = len(known) == len(pts) and bool((np.diff(pts) > 0).all())
     if constant_rate and not ascending:
-        return pts[known[0]] + (np.arange(len(pts), dtype=np.int64) - known[0]) * max(duration, 1)
+        return np.asarray(pts[known[0]] + (np.arange(len(pts)) - known[0]) * max(duration, 1), np.int64)
     if len(known) == len(pts):
         return pts
+    # The mean step, not the usual one: times in a container's coarse unit are rounded.
+    step = (pts[known[-1]] - pts[known[0]]) / (known[-1] - known[0]) if len(known) > 1 else duration
     mended = np.interp(np.arange(len(pts)), known, pts[known]).round().astype(np.int64)
     before, after = np.arange(known[0]), np.arange(known[-1] + 1, len(pts))
-    mended[before] = pts[known[0]] - (known[0] - before) * step
-    mended[after] = pts[known[-1]] + (after - known[-1]) * step
+    mended[before] = np.round(pts[known[0]] - (known[0] - before) * step)
+    mended[after] = np.round(pts[known[-1]] + (after - known[-1]) * step)
     return mended
 
 
@@ -267,6 +234,8 @@ def _index(
     position: Int64Array | None = None,
     keys: tuple[Int64Array, Int64Array, Int64Array] | None = None,
     warnings: tuple[str, ...] = (),
+    suspects: Int64Array | None = None,
+    preamble: bytes = b"",
     kept: list[VideoFrame] | None = None,
 ) -> FrameIndex:
     unit = stream.time_base or Fraction(1, 1_000_000)
@@ -286,5 +255,7 @@ def _index(
         key_pts=key_pts,
         key_dts=key_dts,
         warnings=warnings,
+        suspects=none if suspects is None else suspects,
+        preamble=preamble,
         kept=kept or [],
     )

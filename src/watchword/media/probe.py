@@ -10,13 +10,14 @@ import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import av
 import av.error
 import numpy as np
 from av.audio.stream import AudioStream
 from av.container import InputContainer
+from av.sidedata.sidedata import SideData
 from av.stream import Discard, Disposition, Stream
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
@@ -166,7 +167,7 @@ def orientation(frame: VideoFrame) -> Orientation:
     side_data = frame.side_data.get("DISPLAYMATRIX")
     if side_data is None:
         return Orientation()
-    a, b, _, c, d = (int(value) for value in np.frombuffer(bytes(side_data), dtype="=i4")[:5])
+    a, b, _, c, d = (int(value) for value in np.frombuffer(memoryview(cast(SideData, side_data)), dtype="=i4")[:5])
     if abs(b) > abs(a):
         return Orientation(True, flip_x=c < 0, flip_y=b < 0)
     return Orientation(False, flip_x=a < 0, flip_y=d < 0)
