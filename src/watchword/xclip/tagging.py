@@ -277,6 +277,8 @@ class _Scorer:
             scores = logits.softmax(dim=-1) if len(self.labels) > 1 else matches
             similarities = logits / self.model.logit_scale.float().exp()
             numbers: Floats = torch.stack([scores, matches, similarities], dim=1).float().cpu().numpy()
+        if not np.isfinite(numbers).all():
+            raise InputError("the model gave scores that are not numbers: its weights are damaged, or the precision is too low for them")
         return numbers
 
     def _logits(self, features: VideoFeatures, text: Tensor) -> Tensor:

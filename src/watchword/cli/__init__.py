@@ -1,0 +1,75 @@
+"""The command line: one module a command. Nothing heavy is imported before a command runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+from typer.exceptions import TyperException
+
+from ..errors import WatchwordError
+from . import convert, demo, evaluate, models, probe, tag, train
+
+__all__ = ["app", "main"]
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+_GLOBAL_FLAGS = ("--debug", "--offline")
+
+app = typer.Typer(name="watchword", no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+for command in (tag.tag, probe.probe, models.models, convert.convert, demo.demo, train.train, evaluate.evaluate):
+    app.command()(command)
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    version: bool = typer.Option(False, "--version", help="Print the version."),
+    offline: bool = typer.Option(False, "--offline", help="Never use the network, as HF_HUB_OFFLINE=1. May stand anywhere."),
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error. May stand anywhere."),
+) -> None:
+    """Name what happens in videos, in your own words."""
+    if version:
+        from importlib.metadata import version as installed
+
+        print(f"watchword {installed('watchword')}")
+        raise typer.Exit
+    if offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and give its exit code: 0 done, 1 some inputs failed, 2 wrong usage or nothing usable, 130 interrupted."""
+    given = _global_flags_first(list(sys.argv[1:] if arguments is None else arguments))
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = app(given, prog_name="watchword", standalone_mode=False)
+        sys.stdout.flush()
+    except (WatchwordError, TyperException) as error:
+        if "--debug" in given:
+            raise
+        _say(error)
+        return USAGE_ERROR
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _say(error: WatchwordError | TyperException) -> None:
+    text = error.format_message() if isinstance(error, TyperException) else str(error)
+    print(f"watchword: {' '.join(text.split())}", file=sys.stderr)
+    for note in getattr(error, "__notes__", ()):
+        print(note, file=sys.stderr)
+
+
+def _global_flags_first(arguments: list[str]) -> list[str]:
+    """The arguments with flags that belong to no single command in front, where the parser wants them."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    flags = [argument for argument in arguments[:end] if argument in _GLOBAL_FLAGS]
+    return flags + [argument for argument in arguments[:end] if argument not in _GLOBAL_FLAGS] + arguments[end:]

@@ -1,0 +1,40 @@
+"""``watchword convert``: weights from one format to another."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+
+import typer
+
+from ..errors import InputError
+from .notes import note, warnings_as_notes
+
+__all__ = ["convert"]
+
+
+class Target(StrEnum):
+    watchword = "watchword"
+    huggingface = "huggingface"
+
+
+def convert(
+    source: str = typer.Argument(..., help="Name, folder, .pth or .safetensors file, Hub repository, or clip:MODEL/TAG."),
+    out: Path = typer.Argument(..., help="Folder to write; must be new or empty."),
+    to: Target = typer.Option(
+        Target.watchword, "--to", help="watchword: config.json and model.safetensors; huggingface: for transformers."
+    ),
+    num_frames: int | None = typer.Option(None, "--num-frames", min=1, help="Frames of a clip, if another number is wanted."),
+    interpolate: bool = typer.Option(False, "--interpolate", help="With --num-frames: interpolate the temporal positions."),
+    activation: str | None = typer.Option(None, "--activation", help="For files that do not say it: quick_gelu or gelu."),
+) -> None:
+    """Convert X-CLIP weights. What is missing, extra or of another shape is an error with a table, and nothing is written."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{str(out)!r} is there already: give a new or empty folder")
+    with warnings_as_notes():
+        from ..xclip.checkpoints import load, save, save_huggingface
+
+        model = load(source, num_frames=num_frames, temporal_interpolation=interpolate, activation=activation)
+        (save if to is Target.watchword else save_huggingface)(model, out)
+    config = model.config
+    note(f"wrote {out}: {config.num_frames} frames of {config.image_size} pixels, weights {config.weights!r}")

@@ -1,0 +1,63 @@
+"""What is said beside the results: notes and progress, on standard error."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+
+__all__ = ["check_writable", "note", "progress", "warnings_as_notes", "write_beside"]
+
+
+def note(text: str) -> None:
+    """One line on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Warnings meant for users become notes; those meant for programmers are not shown."""
+
+    def show(message: Warning | str, category: type[Warning], *_: Any) -> None:
+        if issubclass(category, UserWarning):
+            note(f"note: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = show  # type: ignore[assignment]  # fewer names, same call
+        yield
+
+
+@contextmanager
+def progress(num_items: int) -> Iterator[Callable[[int, float], None]]:
+    """A bar on standard error, if that is a terminal; it is told the number of an item and the share of it that is done."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal, redirect_stdout=False) as bar:
+        task = bar.add_task("tagging", total=num_items)
+        yield lambda number, share: bar.update(task, completed=number + share)
+
+
+def check_writable(path: Path | None, option: str) -> None:
+    """InputError now, not after an hour of work, if the file cannot be written."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        problem = "it is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
+        raise InputError(f"{option}: cannot write {str(path)!r}: {problem}")
+
+
+def write_beside(path: Path, content: bytes) -> None:
+    """Write beside the path and rename into place, so that a half-written file never stands there."""
+    beside = path.with_name(f".{path.name}.partial")
+    try:
+        beside.write_bytes(content)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise InputError(f"cannot write {str(path)!r}: {error.strerror}") from error

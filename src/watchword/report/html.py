@@ -1,0 +1,159 @@
+"""The HTML report: one page that needs nothing beside it, no script, and loads nothing."""
+
+from __future__ import annotations
+
+import base64
+import io
+from html import escape
+
+import numpy as np
+from PIL import Image
+
+from ..xclip.tagging import NONE_OF_THESE, ClipResult
+from .run import TaggingRun
+from .text import clock, duration, printable
+from .thumbnails import Thumbnail, thumbnails
+
+__all__ = ["page"]
+
+NUM_THUMBNAILS = 8
+THUMBNAIL_PIXELS = 108  # high
+JPEG_QUALITY = 78
+MAX_LABELS = 8
+
+_STYLE = """
+:root { --ink: #1d2530; --faint: #5f6a76; --line: #e2e6eb; --track: #eef1f4; }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 1080px; padding: 28px 24px 60px; color: var(--ink); background: #fff;
+  font: 15px/1.45 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
+h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 0; overflow-wrap: anywhere; }
+p { margin: 4px 0; } .faint { color: var(--faint); font-size: 13px; }
+.warning { background: #fff4e0; border-left: 4px solid #d9822b; padding: 8px 12px; margin: 14px 0; }
+section { border-top: 1px solid var(--line); padding: 18px 0 14px; margin-top: 18px; }
+.head { display: flex; gap: 16px; justify-content: space-between; align-items: baseline; }
+.answer { white-space: nowrap; font-weight: 600; } .none { color: var(--faint); font-weight: 400; }
+.row { display: grid; grid-template-columns: 210px 1fr 52px 86px; gap: 12px; align-items: center; margin: 4px 0; }
+.thumbs { display: flex; gap: 6px; margin: 10px 0 8px; grid-column: 2; }
+.thumbs figure { flex: 1 1 0; margin: 0; min-width: 0; text-align: center; }
+.thumbs img { max-width: 100%; max-height: 108px; border-radius: 3px; display: block; margin: 0 auto; }
+.thumbs figcaption, .axis { color: var(--faint); font-size: 11px; font-variant-numeric: tabular-nums; }
+.name { text-align: right; overflow-wrap: anywhere; font-size: 14px; }
+.track { background: var(--track); height: 18px; border-radius: 3px; overflow: hidden; }
+.track.time { height: 24px; } .track svg, .bar { display: block; width: 100%; height: 100%; }
+.score { font-weight: 600; font-variant-numeric: tabular-nums; } .axis { display: flex; justify-content: space-between; }
+.below { opacity: .55; }
+table { border-collapse: collapse; width: 100%; font-size: 13.5px; }
+td, th { text-align: left; padding: 5px 10px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
+@media (max-width: 700px) { .row { grid-template-columns: 110px 1fr 44px; } .match { display: none; } }
+"""
+
+
+def page(run: TaggingRun) -> str:
+    """The run as one HTML page: for each video its thumbnails and its labels' scores, then what failed and why."""
+    parts = [_header(run), *(_section(run, result) for result in run.done), _failures(run)]
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<title>Watchword: {len(run.results)} videos tagged</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+{"".join(parts)}
+</body>
+</html>
+"""
+
+
+def _header(run: TaggingRun) -> str:
+    model, settings = run.model, run.settings
+    weights = "" if str(model["weights"]) == str(model["name"]) else f" (weights: {_text(str(model['weights']))})"
+    facts = [
+        f"model {_text(str(model['name']))}{weights}",
+        f"{model['num_frames']} frames of {model['image_size']} pixels",
+        str(model["precision"]),
+        f"{len(settings['labels'])} labels from {_text(str(settings['labels_from']))}",
+    ]
+    if run.windowed:
+        stride = settings.get("stride_seconds") or settings["window_seconds"]
+        facts.append(f"windows of {settings['window_seconds']:g} s every {stride:g} s")
+    if run.threshold is not None:
+        facts.append(f"threshold {run.threshold:g}")
+    failed = f", {len(run.failed)} failed" if run.failed else ""
+    untrained = "" if model["trained"] else '<p class="warning">These weights were never trained: the scores mean nothing.</p>'
+    return f"""<h1>Watchword</h1>
+<p>{len(run.done)} of {len(run.results)} videos tagged{failed}</p>
+<p class="faint">{" · ".join(facts)}</p>
+<p class="faint">The score is a label's share among the labels given. The match is its share if it stood alone against a fixed
+background of other things ({_text(str(settings["match_against"]))}): it is low if no label fits.</p>
+{untrained}"""
+
+
+def _section(run: TaggingRun, result: ClipResult) -> str:
+    start, end = float(result.spans[0, 0]), float(result.spans[-1, 1])
+    tags = run.tags(result)
+    answer = f'<span class="answer">{_text(tags[0].label)}</span>' if tags else f'<span class="answer none">{NONE_OF_THESE}</span>'
+    pictures = "".join(_figure(thumbnail, end - start) for thumbnail in thumbnails(result, NUM_THUMBNAILS, height=THUMBNAIL_PIXELS))
+    rows = "".join(_row(run, result, label) for label in run.shown_labels(result, MAX_LABELS))
+    axis = ""
+    if run.windowed:
+        ticks = "".join(f"<span>{clock(time)}</span>" for time in np.linspace(start, end, 6))
+        axis = f'<div class="row"><span></span><div class="axis">{ticks}</div></div>'
+    notes = "".join(f'<p class="faint">note: {_text(warning)}</p>' for warning in result.warnings)
+    return f"""<section>
+<div class="head"><h2>{_text(result.path)}</h2><span>{answer} <span class="faint">{duration(end - start)}</span></span></div>
+<div class="row"><div class="thumbs">{pictures}</div></div>
+{rows}{axis}{notes}
+</section>
+"""
+
+
+def _figure(thumbnail: Thumbnail, seconds: float) -> str:
+    out = io.BytesIO()
+    Image.fromarray(thumbnail.rgb).save(out, format="JPEG", quality=JPEG_QUALITY)
+    data = base64.b64encode(out.getvalue()).decode("ascii")
+    time = clock(thumbnail.time_seconds, decimals=0 if seconds > 60 else 1)
+    return f'<figure><img alt="frame at {time}" src="data:image/jpeg;base64,{data}"><figcaption>{time}</figcaption></figure>'
+
+
+def _row(run: TaggingRun, result: ClipResult, label: int) -> str:
+    score, match = float(result.scores[:, label].mean()), float(result.matches[:, label].mean())
+    below = " below" if run.threshold is not None and min(score, match) < run.threshold else ""
+    colour = run.colour(label)
+    if run.windowed:
+        track = f'<div class="track time">{_timeline(result, label, colour)}</div>'
+    else:
+        track = f'<div class="track"><div class="bar" style="width:{100 * score:.2f}%;background:{colour}"></div></div>'
+    return f"""<div class="row{below}"><span class="name">{_text(result.labels[label])}</span>{track}<span class="score">{score:.2f}</span>
+<span class="faint match">match {match:.2f}</span></div>
+"""
+
+
+def _timeline(result: ClipResult, label: int, colour: str) -> str:
+    """The label's score over time as steps, in units of 1000 by 100."""
+    start, end = result.spans[0, 0], result.spans[-1, 1]
+    edges = 1000 * (np.append(result.spans[:, 0], end) - start) / max(end - start, 1e-9)
+    steps = "".join(
+        f"H{left:.1f}V{100 * (1 - score):.1f}H{right:.1f}"
+        for left, right, score in zip(edges[:-1], edges[1:], result.scores[:, label], strict=True)
+    )
+    shape = f'<path fill="{colour}" d="M0 100{steps}V100Z"/>'
+    return f'<svg viewBox="0 0 1000 100" preserveAspectRatio="none" role="img" aria-label="score over time">{shape}</svg>'
+
+
+def _failures(run: TaggingRun) -> str:
+    if not run.failed:
+        return ""
+    rows = "".join(
+        f"<tr><td>{_text(result.path)}</td><td>{result.failure.stage}</td><td>{_text(result.failure.reason)}</td>"
+        f"<td>{_text(str(result.failure.error))}</td></tr>\n"
+        for result in run.failed
+        if result.failure
+    )
+    return f"<section><h2>Failed</h2><table><tr><th>file</th><th>stage</th><th>reason</th><th>message</th></tr>\n{rows}</table></section>"
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))

@@ -1,0 +1,61 @@
+"""One tagging run, as the reports show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..xclip.tagging import ClipResult, Tag, Window
+
+__all__ = ["TaggingRun"]
+
+PALETTE = ("#2f6db5", "#d9722b", "#2e8b57", "#b8374a", "#7a5bb0", "#8a6a3b", "#c14f9b", "#4b8e99", "#7d8a1f", "#5b6573")
+"""Colours of labels: dark enough to be read on white, in an order that keeps neighbours apart."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingRun:
+    """What was asked and what came out.
+
+    Attributes:
+        model: facts about the weights; ``trained`` is False for random ones.
+        settings: labels, windows, precision, ... as plain values.
+        results: in the order of the inputs.
+        top: labels shown for each clip or window.
+        threshold: what score and match of a label must reach, or None.
+        windowed: a timeline was asked for.
+    """
+
+    model: dict[str, Any]
+    settings: dict[str, Any]
+    results: Sequence[ClipResult]
+    top: int
+    threshold: float | None = None
+    windowed: bool = False
+
+    @property
+    def done(self) -> list[ClipResult]:
+        return [result for result in self.results if result.failure is None]
+
+    @property
+    def failed(self) -> list[ClipResult]:
+        return [result for result in self.results if result.failure is not None]
+
+    def tags(self, result: ClipResult) -> list[Tag]:
+        return result.tags(top=self.top, threshold=self.threshold)
+
+    def windows(self, result: ClipResult) -> list[Window]:
+        """The result's windows; the whole file is one, if no timeline was asked for."""
+        if self.windowed:
+            return result.windows(top=self.top, threshold=self.threshold)
+        return [Window(float(result.spans[0, 0]), float(result.spans[-1, 1]), self.tags(result))]
+
+    def shown_labels(self, result: ClipResult, limit: int) -> list[int]:
+        """Numbers of the labels worth a row in a picture: the best of any window, best first."""
+        best = result.scores.max(axis=0)
+        return [int(number) for number in (-best).argsort(kind="stable")[: min(limit, self.top)]]
+
+    def colour(self, label: int) -> str:
+        """The label's colour, the same in the whole run."""
+        return PALETTE[label % len(PALETTE)]

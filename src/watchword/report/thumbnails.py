@@ -1,0 +1,45 @@
+"""Small pictures of a video, spread over its time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import WatchwordError
+from ..media import VideoReader
+from ..xclip.tagging import ClipResult
+
+__all__ = ["Thumbnail", "shorten", "thumbnails"]
+
+
+@dataclass(frozen=True)
+class Thumbnail:
+    """A frame shown at ``time_seconds``, uint8 RGB (height, width, 3)."""
+
+    time_seconds: float
+    rgb: npt.NDArray[np.uint8]
+
+
+def thumbnails(result: ClipResult, count: int, *, height: int) -> list[Thumbnail]:
+    """``count`` frames from the middles of equal parts of the video's time; none if the file can no longer be read."""
+    start, end = float(result.spans[0, 0]), float(result.spans[-1, 1])
+    times = start + (np.arange(count) + 0.5) * (end - start) / count
+    try:
+        with VideoReader(result.path) as reader:
+            video = reader.info.video
+            assert video is not None
+            width = max(1, round(height * video.width / video.height))
+            frames = reader.at(times, size=(height, width))
+    except WatchwordError:
+        return []
+    return [Thumbnail(float(time), rgb) for time, rgb in zip(times, frames.rgb, strict=True)]
+
+
+def shorten(text: str, length: int) -> str:
+    """The text in at most ``length`` characters, with the middle left out."""
+    if len(text) <= length:
+        return text
+    head = (length - 1) * 2 // 3
+    return f"{text[:head]}…{text[len(text) - (length - 1 - head) :]}"
