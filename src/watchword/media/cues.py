@@ -15,6 +15,7 @@ Fragment = tuple[float | None, str]
 
 _ROLL_UP_GAP_SECONDS = 0.1
 _REPEAT_SECONDS = 0.05
+_MAX_ROLLING_LINES = 8
 _FIRST_IDEOGRAPH = "\u2e80"
 _MAX_SECONDS = 1e9
 
@@ -171,7 +172,7 @@ def _num_repeated(earlier: RawCue, later: RawCue) -> int:
         return 0
     old = [_plain(line) for line in earlier.lines]
     new = [_plain(line) if not _is_stamped(line) else None for line in later.lines]
-    return max(n for n in range(min(len(old), len(new)) + 1) if new[:n] == old[len(old) - n :])
+    return max(n for n in range(min(len(old), len(new), _MAX_ROLLING_LINES) + 1) if new[:n] == old[len(old) - n :])
 
 
 def _finish(cue: RawCue, word_timed: bool, report: list[Repair]) -> Cue:

@@ -28,7 +28,7 @@ FloatArray = npt.NDArray[np.float32]
 # could not be decoded a gap is expected, and small ones count as well.
 JITTER_SECONDS = 0.05
 _JITTER_AFTER_FAULT_SECONDS = 0.002
-# Formats whose timestamps are right after a jump into the middle (those of raw MP3 or AAC are then guesses).
+# Formats that state lengths, and whose timestamps are right after a jump into the middle (in raw MP3 or AAC both are guesses).
 _SEEKABLE = {"mov", "matroska", "mpegts", "avi"}
 _WORTH_A_SEEK_SECONDS = 10.0
 # Decoded before the part wanted: codecs and the resampler need some time to settle.
@@ -63,9 +63,9 @@ class SoundSource:
             unit = Fraction(0) if chosen is None or chosen.time_base is None else chosen.time_base
             self.start_seconds = 0.0 if chosen is None else float((chosen.start_time or 0) * unit)
             self.stated_end = self.stated_end_of_all = np.inf
-            if chosen is not None and chosen.duration:
+            if chosen is not None and chosen.duration and self.seekable:
                 self.stated_end = self.start_seconds + float(chosen.duration * unit)
-            elif container.duration:
+            elif container.duration and self.seekable:
                 self.stated_end_of_all = ((container.start_time or 0) + container.duration) / av.time_base
 
     def take_warnings(self) -> tuple[str, ...]:

