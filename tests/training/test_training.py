@@ -28,15 +28,23 @@ TINY_MODEL = {
     "image_size": 32, "patch_size": 16, "vision_width": 64, "vision_layers": 2, "embed_dim": 64, "text_width": 64, "text_layers": 1,
     "context_length": 16, "vocab_size": 49408, "drop_path": 0.2,
 }  # fmt: skip
-TRAINING = {"num_steps": 12, "batch_size": 4, "checkpoint_every": 3, "log_every": 1, "optimizer": {"learning_rate": 0.001, "warmup_steps": 2}}
+TRAINING = {
+    "num_steps": 12,
+    "batch_size": 4,
+    "checkpoint_every": 3,
+    "log_every": 1,
+    "optimizer": {"learning_rate": 0.001, "warmup_steps": 2},
+}
 IMAGE_TEXT = {
     "program": "image_text",
+    "name": "tiny_image_text",
     "model": {**TINY_MODEL, "num_frames": 1, "message": "off", "mit_layers": 0, "prompt_layers": 0},
     "data": {"kind": "playground_stills", "num_stills": 16},
     "training": TRAINING,
 }
 SUPERVISED = {
     "program": "supervised",
+    "name": "tiny",
     "model": {**TINY_MODEL, "num_frames": 4},
     "train_text": True,
     "data": {"kind": "playground_clips", "num_clips": 10, "num_held_out": 5},

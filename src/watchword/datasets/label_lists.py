@@ -80,7 +80,7 @@ def load_labels(given: str) -> LabelList:
         return LabelList(tuple(_read(path)), str(path))
     if "," not in given and (path.suffix.lower() in _FILE_SUFFIXES or given.endswith(("/", "\\"))):
         raise LabelError(f"no file of labels at {given!r}: give a file, one of {', '.join(LABEL_LISTS)}, or labels with commas")
-    return LabelList(tuple(label.strip() for label in given.split(",")), "given")
+    return LabelList(tuple(label.strip() for label in given.split(",")), "own words")
 
 
 def _is_file(path: Path) -> bool:

@@ -30,7 +30,11 @@ ROWS: Final = ("top", "upper", "middle", "lower", "bottom")
 PLACE_BOUNDS: Final = (0.26, 0.42, 0.58, 0.74)
 
 _TOLD: Final = 0.75
-"""How likely each part of a caption is told."""
+"""How likely each part of a full caption is told."""
+
+_BARE: Final = 0.5
+"""How likely a caption tells colour and shape alone. Place and size suffice to tell most stills of a batch apart, so a model that is
+trained on full captions only hardly looks at the shape."""
 
 _PLURALS: Final = {shape: "crosses" if shape == "cross" else f"{shape}s" for shape in SHAPES}
 
@@ -148,7 +152,7 @@ def _caption(
     y: float,
     beside: str,
 ) -> str:
-    told = (rng.random(size=5) < _TOLD).tolist()
+    told = (rng.random(size=5) < _TOLD * (rng.random() > _BARE)).tolist()
     if opacity == 0:
         return ", ".join(["an empty scene", *([beside.replace("beside", "with").replace("near", "with")] if beside else [])])
     words = [size] if told[0] else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,9 +11,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..datasets.playground import PlaygroundClips, PlaygroundStills
+from ..datasets.videos import VideoClips, read_annotations
 from ..errors import ConfigError
 from ..playground import PHRASES
-from ..xclip.config import Preprocessing, XClipConfig
+from ..xclip.config import XClipConfig
 from ..xclip.model import XClip
 from ..xclip.recipe import ImageTextProgram, SupervisedProgram, expand_to_video
 from .loop import Program, train
@@ -42,24 +44,38 @@ class ClipsData(_Checked):
     seed: int = Field(default=0, ge=0)
 
 
+class VideosData(_Checked):
+    """Video files: CSV lists with the columns ``path`` and ``label``, paths relative to the list. The classes are the training list's."""
+
+    kind: Literal["videos"]
+    annotations: Path
+    held_out: Path
+
+
 class ImageTextRecipe(_Checked):
-    """Contrastive image-text pretraining."""
+    """Contrastive image-text pretraining. ``name`` is what the weights are called in their configuration."""
 
     program: Literal["image_text"]
+    name: str = Field(min_length=1)
     model: dict[str, Any]
     data: StillsData
     training: TrainingSettings
 
 
 class SupervisedRecipe(_Checked):
-    """Supervised X-CLIP. ``start`` is the folder of an image-text model, or none for random weights."""
+    """Supervised X-CLIP.
+
+    ``start`` is the folder of an image-text model whose sizes ``model`` repeats, or none for random weights. ``train_text`` trains
+    the text encoder too, which the paper's own runs keep frozen.
+    """
 
     program: Literal["supervised"]
+    name: str = Field(min_length=1)
     model: dict[str, Any]
     start: Path | None = None
     train_text: bool = False
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
-    data: ClipsData
+    data: ClipsData | VideosData = Field(discriminator="kind")
     training: TrainingSettings
 
 
@@ -77,8 +93,10 @@ def load_recipe(path: str | Path, changes: dict[str, Any] | None = None) -> Imag
     """
     try:
         values = yaml.safe_load(Path(path).read_text())
-    except FileNotFoundError as error:
-        raise ConfigError(f"{path}: no such recipe") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: no such recipe ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not a text file") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML ({' '.join(str(error).split())})") from error
     if not isinstance(values, dict):
@@ -99,30 +117,67 @@ def load_recipe(path: str | Path, changes: dict[str, Any] | None = None) -> Imag
         raise ConfigError(f"{path}: {key}: {first['msg']}") from error
 
 
-def run(recipe: ImageTextRecipe | SupervisedRecipe, folder: str | Path, *, progress: bool = True) -> dict[str, Any]:
-    """Train as the recipe says, in ``folder`` (resuming what is there); rendered data is kept beside it, for other runs to use."""
+def run(
+    recipe: ImageTextRecipe | SupervisedRecipe,
+    folder: str | Path,
+    *,
+    progress: bool = True,
+    report: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Train as the recipe says, in ``folder``, resuming what is there; rendered data is kept beside it, for other runs to use.
+
+    ``report`` is told what will be trained. Returns the final evaluation; the model is in ``folder/model``.
+    """
     folder = Path(folder)
     torch.manual_seed(recipe.training.seed)
-    program = _program(recipe, folder.parent / "cache")
+    report("preparing the data")
+    program = _image_text(recipe, folder.parent) if isinstance(recipe, ImageTextRecipe) else _supervised(recipe, folder.parent)
+    program.parameter_groups(recipe.training.optimizer)  # decides what is frozen
+    counts = [sum(p.numel() for p in program.model.parameters() if p.requires_grad or not trained) / 1e6 for trained in (True, False)]
+    report(
+        f"{program.name}: training {counts[0]:.2f} of {counts[1]:.2f} million parameters on {len(program.dataset)} samples, "
+        f"{recipe.training.num_steps} steps of {recipe.training.batch_size}"
+    )
     return train(program, recipe.training, folder, progress=progress)
 
 
-def _program(recipe: ImageTextRecipe | SupervisedRecipe, cache: Path) -> Program:
-    values = dict(recipe.model)
-    size = values.get("image_size", 224)
-    preprocessing = values.pop("preprocessing", None) or Preprocessing(
-        crop_size=size, short_side=size, interpolation="antialiased_bilinear"
+def _config(recipe: ImageTextRecipe | SupervisedRecipe, class_names: Sequence[str] = ()) -> XClipConfig:
+    values = {"image_size": 224, **recipe.model}
+    size = values["image_size"]
+    values.setdefault("preprocessing", {"crop_size": size, "short_side": size, "interpolation": "antialiased_bilinear"})
+    return XClipConfig.from_dict({**values, "weights": recipe.name, "class_names": tuple(class_names)})
+
+
+def _image_text(recipe: ImageTextRecipe, beside: Path) -> Program:
+    config = _config(recipe)
+    stills, held_out = (
+        PlaygroundStills(count, size=config.image_size, seed=seed, cache=beside / "cache")
+        for count, seed in ((recipe.data.num_stills, recipe.data.seed), (512, recipe.data.seed + 1))
     )
-    config = XClipConfig.from_dict({**values, "preprocessing": preprocessing})
-    if isinstance(recipe, ImageTextRecipe):
-        stills = PlaygroundStills(recipe.data.num_stills, size=size, seed=recipe.data.seed, cache=cache)
-        held_out = PlaygroundStills(512, size=size, seed=recipe.data.seed + 1, cache=cache)
-        return ImageTextProgram(XClip(config), stills, captions=stills.captions, held_out=held_out)
-    clips, held_out_clips = (
-        PlaygroundClips(count, num_frames=config.num_frames, size=size, seed=recipe.data.seed + offset, split=split, cache=cache)
-        for count, offset, split in ((recipe.data.num_clips, 0, "train"), (recipe.data.num_held_out, 1, "unseen"))
-    )
+    return ImageTextProgram(XClip(config), stills, held_out=held_out)
+
+
+def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
+    data: Any = recipe.data
+    if isinstance(data, VideosData):
+        lists = [read_annotations(data.annotations), read_annotations(data.held_out)]
+        config = _config(recipe, sorted({label for _, label in lists[0]}))
+        clips, held_out = (
+            VideoClips(videos, config.class_names, config, training=training, seed=recipe.training.seed)
+            for videos, training in zip(lists, (True, False), strict=True)
+        )
+    else:
+        config = _config(recipe, PHRASES)
+        clips, held_out = (
+            PlaygroundClips(count, num_frames=config.num_frames, size=config.image_size, seed=seed, split=split, cache=beside / "cache")
+            for count, seed, split in ((data.num_clips, data.seed, "train"), (data.num_held_out, data.seed + 1, "unseen"))
+        )
     model = XClip(config) if recipe.start is None else expand_to_video(XClip.from_pretrained(recipe.start), config)
     return SupervisedProgram(
-        model, clips, class_names=PHRASES, train_text=recipe.train_text, label_smoothing=recipe.label_smoothing, held_out=held_out_clips
+        model,
+        clips,
+        class_names=config.class_names,
+        train_text=recipe.train_text,
+        label_smoothing=recipe.label_smoothing,
+        held_out=held_out,
     )

@@ -26,15 +26,14 @@ class ImageTextProgram:
     """Contrastive pretraining of the image and text encoders on captioned stills, from which a video model starts.
 
     The model is an X-CLIP of one frame without messages, integration and prompts, which is CLIP. ``dataset`` gives ``frames``
-    (1, R, R, 3) and ``caption``, an index into ``captions``.
+    (1, R, R, 3) and ``caption``, an index into its ``captions``; ``held_out`` is another of the kind.
     """
 
     name = "image-text"
 
-    def __init__(self, model: XClip, dataset: Any, *, captions: Sequence[str], held_out: Any) -> None:
+    def __init__(self, model: XClip, dataset: Any, *, held_out: Any) -> None:
         self.model, self.dataset, self.held_out = model, dataset, held_out
-        self.held_out_captions = held_out.captions
-        self.token_ids = tokenize(captions)
+        self.token_ids = tokenize(dataset.captions, context_length=model.config.context_length)
 
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
         return parameter_groups(self.model, optimizer, train_text=True)
@@ -54,7 +53,8 @@ class ImageTextProgram:
         kept, labels = captions.unique(return_inverse=True)
         device = self.model.logit_scale.device
         features = self.model.encode_video(to_tensor(frames, self.model.config.preprocessing).to(device))
-        text = self.model.encode_text(tokenize([self.held_out_captions[i] for i in kept.tolist()]).to(device))
+        texts = [self.held_out.captions[number] for number in kept.tolist()]
+        text = self.model.encode_text(tokenize(texts, context_length=self.model.config.context_length).to(device))
         right = self.model.score(features, text).argmax(dim=1).cpu() == labels
         return {"caption_retrieval": 100 * right.float().mean().item()}
 
@@ -78,7 +78,7 @@ class SupervisedProgram:
     ) -> None:
         self.model, self.dataset, self.held_out = model, dataset, held_out
         self.class_names, self.train_text, self.label_smoothing = tuple(class_names), train_text, label_smoothing
-        self.token_ids = tokenize(self.class_names)
+        self.token_ids = tokenize(self.class_names, context_length=model.config.context_length)
         self.text: Tensor | None = None  # of the frozen text encoder
 
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
