@@ -41,7 +41,7 @@ def three_crops(frame: UInt8, preprocessing: Preprocessing) -> UInt8:
 def to_tensor(frames: UInt8 | Tensor, preprocessing: Preprocessing) -> Tensor:
     """Prepared frames uint8 (..., R, R, 3), array or tensor -> the model's input, normalised float32 (..., 3, R, R)."""
     if isinstance(frames, np.ndarray):
-        frames = torch.from_numpy(np.ascontiguousarray(frames))
+        frames = torch.from_numpy(np.require(frames, requirements=["C", "W"]))
     if frames.dtype != torch.uint8 or frames.ndim < 3 or frames.shape[-1] != 3:
         raise InputError(f"frames must be 8-bit RGB, uint8 (..., height, width, 3), but are {frames.dtype} {tuple(frames.shape)}")
     mean = 255 * torch.tensor(preprocessing.mean, dtype=torch.float64, device=frames.device)
@@ -83,7 +83,7 @@ def _middle(frame: UInt8, *, preprocessing: Preprocessing) -> UInt8:
         return resize(frame, width, height, centre_box(width, height, side))
     from torchvision.transforms.v2 import functional as transforms  # seconds to import, and only this branch needs it
 
-    pixels = torch.from_numpy(np.ascontiguousarray(frame)).permute(2, 0, 1)
+    pixels = torch.from_numpy(np.require(frame, requirements=["C", "W"])).permute(2, 0, 1)
     pixels = transforms.resize(pixels, [preprocessing.short_side], antialias=True)
     x, y, _, _ = centre_box(pixels.shape[2], pixels.shape[1], side)
     middle: UInt8 = pixels[:, y : y + side, x : x + side].permute(1, 2, 0).contiguous().numpy()

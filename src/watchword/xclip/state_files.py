@@ -6,6 +6,7 @@ import pickle
 import re
 import warnings
 import zipfile
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ WRAPPER_PREFIXES = ("module.", "_orig_mod.")
 MAX_NAMES_IN_LINE = 4
 
 
-class _PlainConfig(dict[str, Any]):
-    """Stands in for the ``yacs`` configuration object inside official files: a dict that can do nothing."""
+# Official files hold their settings as a ``yacs`` object, a dict with attributes. Reading it as an ordered dict runs nothing of yacs.
+_PLAIN_SETTINGS: list[Any] = [(OrderedDict, "yacs.config.CfgNode")]
 
 
 def read_state(path: Path, *, torchscript: bool = False) -> dict[str, Tensor]:
@@ -137,13 +138,12 @@ def _raw_state(path: Path, torchscript: bool) -> Any:
     try:
         if _is_torchscript(path):
             return _torchscript_state(path, torchscript)
-        with torch.serialization.safe_globals([(_PlainConfig, "yacs.config.CfgNode")]):
+        with torch.serialization.safe_globals(_PLAIN_SETTINGS):
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise CheckpointError(
-            f"{path}: holds something other than weights and plain values, or is damaged; it was not opened, since that could run "
-            f"foreign code ({_first_line(error)})"
-        ) from error
+        foreign = re.search(r"GLOBAL (\S+)", str(error))
+        reason = f"holds a {foreign[1]}, which is no weight and could run code" if foreign else "is damaged or holds foreign objects"
+        raise CheckpointError(f"{path}: not opened, since it {reason}; export its state dict as .safetensors") from error
     except (RuntimeError, EOFError, ValueError, LookupError, TypeError, AttributeError, OSError) as error:
         if isinstance(error, CheckpointError):
             raise
