@@ -80,8 +80,10 @@ def tag(
     if format is Format.srt and len(files) > 1:
         raise InputError(f"--format srt takes one video, but there are {len(files)}: tag them one by one")
     with warnings_as_notes():
+        from ..xclip.labels import clean_labels
         from ..xclip.tagging import Tagger
 
+        clean_labels(label_list.labels)  # before a long download, not after
         tagger = Tagger.from_pretrained(model, device=device, precision=precision.value)
         say_untrained(tagger)
         run = describe(tagger, model, label_list, top=top, threshold=threshold, window_seconds=window, stride_seconds=stride)

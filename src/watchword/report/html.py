@@ -74,7 +74,7 @@ def _header(run: TaggingRun) -> str:
         f"model {_text(str(model['name']))}{weights}",
         f"{model['num_frames']} frames of {model['image_size']} pixels",
         str(model["precision"]),
-        f"{len(settings['labels'])} labels from {_text(str(settings['labels_from']))}",
+        f"{len(settings['labels'])} labels: {_text(str(settings['labels_from']))}",
     ]
     if run.windowed:
         stride = settings.get("stride_seconds") or settings["window_seconds"]

@@ -330,7 +330,7 @@ def find_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise InputError(f"no device {name!r} on this machine ({str(error).splitlines()[0]}): use --device cpu or auto") from error
+        raise InputError(f"no device {name!r} on this machine ({str(error).splitlines()[0].split('. ')[0]}): use cpu or auto") from error
     return device
 
 
