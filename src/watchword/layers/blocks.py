@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -14,8 +13,11 @@ __all__ = ["FeedForward", "TransformerBlock", "activation_function"]
 
 
 def quick_gelu(x: Tensor) -> Tensor:
-    """x * sigmoid(1.702 x), the activation of OpenAI's CLIP. Not exchangeable with GELU: weights are made for one of the two."""
-    return x * torch.sigmoid(1.702 * x)
+    """x * sigmoid(1.702 x), the activation of OpenAI's CLIP. Not exchangeable with GELU: weights are made for one of the two.
+
+    Written with SiLU, one kernel each way in place of three.
+    """
+    return F.silu(1.702 * x) * (1 / 1.702)
 
 
 def activation_function(name: str) -> Callable[[Tensor], Tensor]:

@@ -290,9 +290,10 @@ class XClip(
         labels = text.unsqueeze(0)
         if self.prompts_generator is not None:
             labels = labels + self.prompts_generator(text, features.content)
-        video = F.normalize(features.video.float(), dim=-1, eps=0)
-        labels = F.normalize(labels.float(), dim=-1, eps=0)
-        return self.logit_scale.float().exp() * (labels @ video.unsqueeze(-1)).squeeze(-1)
+        video, labels = F.normalize(features.video.float(), dim=-1, eps=0), labels.float()
+        # Dividing the products by the lengths spares a normalised copy of every label for every video.
+        cosine = (labels @ video.unsqueeze(-1)).squeeze(-1) / torch.linalg.vector_norm(labels, dim=-1)
+        return self.logit_scale.float().exp() * cosine
 
     def forward(self, video: Tensor, token_ids: Tensor) -> XClipOutput:
         """Clips (B, T, 3, R, R) and token ids (K, L) -> logits (B, K) and the features they came from."""

@@ -74,7 +74,14 @@ class SupervisedProgram:
     name = "supervised"
 
     def __init__(
-        self, model: XClip, dataset: Any, *, class_names: Sequence[str], train_text: bool, label_smoothing: float, held_out: Any
+        self,
+        model: XClip,
+        dataset: Any,
+        *,
+        class_names: Sequence[str],
+        train_text: bool,
+        label_smoothing: float,
+        held_out: Any,
     ) -> None:
         self.model, self.dataset, self.held_out = model, dataset, held_out
         self.class_names, self.train_text, self.label_smoothing = tuple(class_names), train_text, label_smoothing
