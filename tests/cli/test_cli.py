@@ -1,0 +1,261 @@
+"""The command line as its users meet it: what goes where, exit codes, odd files, and that nothing heavy loads early."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pysubs2
+import pytest
+from tiny_clips import tiny_model, write_video
+
+from watchword.cli import main
+
+LABELS = "making coffee, going backpacking, playing chess"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("model")
+    tiny_model(weights="tests.tiny").save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_video(tmp_path_factory.mktemp("clip") / "clip.mp4", num_frames=30)
+
+
+class Outcome:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+
+@pytest.fixture
+def watchword(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+    def run(*arguments: object) -> Outcome:
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        return Outcome(code, *capsys.readouterr())
+
+    return run
+
+
+def test_importing_the_command_line_loads_nothing_heavy() -> None:
+    code = "import sys, watchword.cli; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    third_party = loaded - set(sys.stdlib_module_names) - {"__main__", "watchword"}
+    third_party = {name for name in third_party if not name.startswith(("_", "sitecustomize"))}
+    assert third_party <= {"typer", "annotated_doc", "typing_extensions", "shellingham", "colorama", "click"}
+
+
+def test_help_names_the_commands(watchword: Any) -> None:
+    outcome = watchword("--help")
+    assert outcome.code == 0
+    assert {"tag", "probe", "models", "convert", "demo", "train"} <= set(outcome.out.split())
+    assert "--labels" in watchword("tag", "--help").out
+    assert watchword("--version").out.startswith("watchword ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tag"],
+        ["tag", "CLIP"],
+        ["no-such-command"],
+        ["tag", "CLIP", "--no-such-option"],
+        ["tag", "CLIP", "--labels", "a, ,b"],
+        ["tag", "CLIP", "--labels", "missing.txt"],
+        ["tag", "CLIP", "--labels", LABELS, "--model", "no such model"],
+        ["tag", "CLIP", "--labels", LABELS, "--device", "nonsense"],
+        ["tag", "CLIP", "--labels", LABELS, "--window", "0"],
+        ["tag", "CLIP", "--labels", LABELS, "--stride", "3"],
+        ["tag", "CLIP", "--labels", LABELS, "--threshold", "7"],
+        ["tag", "CLIP", "--labels", LABELS, "--picture", "no/such/folder/strip.png"],
+        ["tag", "CLIP", "--labels", LABELS, "--picture", "strip.docx"],
+        ["tag", "CLIP", "CLIP2", "--labels", LABELS, "--format", "srt"],
+        ["tag", "CLIP", "--labels", " ".join(["word"] * 300)],
+        ["convert", "MODEL", "MODEL"],
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(watchword: Any, model: str, clip: Path, arguments: list[str]) -> None:
+    places = {"CLIP": str(clip), "CLIP2": f"{clip}2", "MODEL": model}
+    arguments = [places.get(argument, argument) for argument in arguments]
+    if arguments[0] == "tag" and "--model" not in arguments:
+        arguments += ["--model", model]
+    outcome = watchword(*arguments)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert len(outcome.err.splitlines()) == 1 and outcome.err.startswith("watchword: ")
+
+
+def test_without_network_the_default_model_is_one_line_that_says_what_to_do(watchword: Any, clip: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path), "HF_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "watchword", "tag", str(clip), "--labels", LABELS, "--offline"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "huggingface.co/microsoft/xclip-base-patch32" in done.stderr and "playground" in done.stderr
+
+
+def test_table_goes_to_stdout_and_notes_to_stderr(watchword: Any, model: str, clip: Path) -> None:
+    outcome = watchword("tag", clip, "--labels", LABELS + ", Playing chess", "--model", model)
+    assert outcome.code == 0
+    lines = outcome.out.splitlines()
+    assert lines[0].split() == ["file", "label", "score", "match"]
+    assert len(lines) == 5
+    assert "merged" in outcome.err and "merged" not in outcome.out
+    assert "\x1b" not in outcome.out
+
+
+def test_random_weights_are_said(watchword: Any, clip: Path, tmp_path: Path) -> None:
+    tiny_model().save_pretrained(tmp_path)
+    outcome = watchword("tag", clip, "--labels", LABELS, "--model", tmp_path)
+    assert "never trained" in outcome.err
+
+
+def test_json_has_a_row_for_each_input(watchword: Any, model: str, clip: Path, tmp_path: Path) -> None:
+    outcome = watchword("tag", clip, tmp_path / "missing.mp4", "--labels", LABELS, "--model", model, "--format", "json", "--top", 2)
+    assert outcome.code == 1
+    document = json.loads(outcome.out)
+    assert document["model"]["weights"] == "tests.tiny" and document["settings"]["labels"] == LABELS.split(", ")
+    done, failed = document["results"]
+    assert [len(done["tags"]), done["path"], done["status"]] == [2, str(clip), "done"]
+    assert (failed["status"], failed["stage"], failed["reason"]) == ("failed", "open", "missing_file")
+
+
+def test_windows_and_threshold_in_every_format(watchword: Any, model: str, clip: Path) -> None:
+    def tag(format: str, *more: object) -> str:
+        outcome = watchword("tag", clip, "--labels", LABELS, "--model", model, "--window", 1, "--format", format, *more)
+        assert outcome.code == 0
+        return str(outcome.out)
+
+    (row,) = (json.loads(line) for line in tag("jsonl").splitlines())
+    assert [window["start_seconds"] for window in row["windows"]] == [0, 1, 2]
+    rows = list(csv.DictReader(io.StringIO(tag("csv"))))
+    assert [row["start_seconds"] for row in rows] == ["0.0", "1.0", "2.0"]
+    assert float(rows[0]["score_1"]) >= float(rows[0]["score_2"]) >= float(rows[0]["score_3"])
+    cues = pysubs2.SSAFile.from_string(tag("srt"), format_="srt")
+    assert (cues[0].start, cues[-1].end) == (0, 3000)
+    assert "0:01–0:02" in tag("table")
+
+    assert "(none of these)" in tag("table", "--threshold", 1)
+    assert json.loads(tag("json", "--threshold", 1))["results"][0]["none_of_these"] is True
+    assert next(csv.DictReader(io.StringIO(tag("csv", "--threshold", 1))))["label_1"] == "(none of these)"
+    assert tag("srt", "--threshold", 1) == ""
+
+
+def test_a_folder_with_broken_members(watchword: Any, model: str, clip: Path, tmp_path: Path) -> None:
+    data = clip.read_bytes()
+    (tmp_path / "good.mp4").write_bytes(data)
+    (tmp_path / "cut.mp4").write_bytes(data[: len(data) // 2])
+    (tmp_path / "zero.mp4").touch()
+    (tmp_path / "text.mp4").write_text("not a video")
+    write_video(tmp_path / "audio.m4a", sound_only=True)
+    (tmp_path / "dangling").symlink_to("nowhere.mp4")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "x.mp4").mkdir()
+    (tmp_path / "notes.txt").write_text("left out")
+    outcome = watchword("tag", tmp_path, "--labels", LABELS, "--model", model, "--format", "json")
+    assert outcome.code == 1
+    rows = {Path(row["path"]).name: row for row in json.loads(outcome.out)["results"]}
+    assert set(rows) == {"good.mp4", "cut.mp4", "zero.mp4", "text.mp4", "audio.m4a", "dangling", "pipe", "x.mp4"}
+    assert rows["good.mp4"]["status"] == "done"
+    reasons = {name: row["reason"] for name, row in rows.items() if row["status"] == "failed"}
+    assert reasons["audio.m4a"] == "no_video" and reasons["zero.mp4"] == "empty_file" and reasons["dangling"] == "missing_file"
+    assert reasons["pipe"] == reasons["x.mp4"] == "not_a_file" and reasons["text.mp4"] == "not_media"
+    assert "1 other files" in outcome.err and "Traceback" not in outcome.err
+
+
+def test_strict_stops_at_the_first_failure(watchword: Any, model: str, clip: Path) -> None:
+    outcome = watchword("tag", clip, "missing.mp4", clip.parent, "--labels", LABELS, "--model", model, "--strict", "--format", "jsonl")
+    assert outcome.code == 1
+    assert [json.loads(line)["status"] for line in outcome.out.splitlines()] == ["done", "failed"]
+    assert watchword("tag", "missing.mp4", "--labels", LABELS, "--model", model).code == 2
+
+
+HOSTILE = ["a b.mp4", 'it\'s "q".mp4', "-dash.mp4", "é 日本.mp4", "semi;colon&.mp4", "$(touch pwned).mp4", "%05d.mp4"]
+HOSTILE += ["http:colon.mp4", "n" * 200 + ".mp4", "new\nline.mp4", "<b>.mp4", "[bold].mp4", "$x^2$.mp4", "comma,.mp4", "=1+1.mp4"]
+
+
+def test_hostile_names(watchword: Any, model: str, clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("videos").mkdir()
+    names = [os.fsencode(name) for name in HOSTILE] + [b"not \xff text.mp4"]
+    for name in names:
+        Path("videos", os.fsdecode(name)).write_bytes(clip.read_bytes())
+    common = ["--labels", LABELS, "--model", model]
+    outcome = watchword("tag", "videos", *common, "--format", "json", "--report", "report.html", "--picture", "strip.png")
+    assert outcome.code == 0
+    paths = {row["path"] for row in json.loads(outcome.out)["results"]}
+    assert {os.fsencode(Path(path).name) for path in paths} == set(names)
+    page = Path("report.html").read_text()
+    assert page.count("<section>") == len(names)
+    assert "<b>" not in page and "&lt;b&gt;.mp4" in page
+    assert Path("strip.png").read_bytes().startswith(b"\x89PNG")
+    rows = list(csv.DictReader(io.StringIO(watchword("tag", "videos", *common, "--format", "csv", "--top", 1).out, newline="")))
+    assert len(rows) == len(names) and {row["status"] for row in rows} == {"done"}
+    assert watchword("tag", "videos", *common).code == 0
+    assert watchword("tag", *common, "--", *(f"videos/../videos/{name}" for name in HOSTILE)).code == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"videos", "report.html", "strip.png"}
+
+
+def test_list_on_standard_input_and_labels_in_a_file(
+    watchword: Any, model: str, clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("# what to look for\n\nwalking, then running\nsitting\n", encoding="utf-8-sig")
+    for separator in ("\n", "\0"):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{clip}{separator}".encode())))
+        outcome = watchword("tag", "-", "--labels", labels, "--model", model, "--format", "json")
+        (row,) = json.loads(outcome.out)["results"]
+        assert {tag["label"] for tag in row["tags"]} == {"walking, then running", "sitting"}
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
+    assert watchword("tag", "-", "--labels", labels, "--model", model).code == 2
+
+
+def test_debug_shows_where_it_broke(watchword: Any, clip: Path) -> None:
+    with pytest.raises(Exception, match="no such model"):
+        watchword("tag", clip, "--labels", LABELS, "--model", "no such model", "--debug")
+
+
+def test_probe(watchword: Any, clip: Path) -> None:
+    outcome = watchword("probe", clip, "missing.mp4", "--json")
+    assert outcome.code == 1
+    done, failed = json.loads(outcome.out)
+    assert done["video"]["width"] == 64 and failed["reason"] == "missing_file"
+    assert "h264, 64x48" in watchword("probe", clip).out
+    assert watchword("probe", "missing.mp4").code == 2
+
+
+def test_models(watchword: Any) -> None:
+    rows = json.loads(watchword("models", "--json").out)
+    assert [row["name"] for row in rows if row["default"]] == ["xclip_base_patch32.k400_8f"]
+    table = watchword("models").out
+    assert all(row["name"] in table for row in rows)
+    assert "87.7" in table and "MIT" in table
+
+
+def test_convert_there_and_back(watchword: Any, model: str, clip: Path, tmp_path: Path) -> None:
+    assert watchword("convert", model, tmp_path / "hf", "--to", "huggingface").code == 0
+    assert watchword("convert", tmp_path / "hf", tmp_path / "back").code == 0
+    scores = [
+        json.loads(watchword("tag", clip, "--labels", LABELS, "--model", source, "--format", "json").out)["results"][0]["tags"]
+        for source in (model, tmp_path / "back")
+    ]
+    assert scores[0] == scores[1]
+
+
+def test_demo_with_any_model(watchword: Any, model: str, tmp_path: Path) -> None:
+    outcome = watchword("demo", "--model", model, "--clips", 2, "--output", tmp_path / "demo")
+    assert outcome.code == 0
+    assert "of 2 right" in outcome.out
+    assert {"clips", "strip.png", "report.html", "truth.csv"} == {path.name for path in (tmp_path / "demo").iterdir()}

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from watchword.datasets.label_lists import LABEL_LISTS, load_labels, named_labels, readable
+from watchword.errors import LabelError
+
+
+@pytest.mark.parametrize(("name", "size"), list(zip(LABEL_LISTS, (400, 600, 51, 101, 576), strict=True)))
+def test_shipped_lists(name: str, size: int) -> None:
+    labels = named_labels(name).labels
+    assert len({label.lower() for label in labels}) == size
+    assert all(label == " ".join(label.split()) for label in labels)
+
+
+def test_both_forms_of_ucf101_and_which_one_it_is() -> None:
+    words, raw = load_labels("ucf101"), load_labels("ucf101-raw")
+    assert words.labels[0] == "apply eye makeup" and raw.labels[0] == "ApplyEyeMakeup"
+    assert words.source != raw.source
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"), [("TaiChi", "tai chi"), ("YoYo", "yo yo"), ("brush_hair", "brush hair"), ("using TV remote", "using TV remote")]
+)
+def test_readable(raw: str, words: str) -> None:
+    assert readable(raw) == words
+
+
+def test_files(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text('id,name\n0,"walking, then running"\n1,C# lesson\n')
+    assert load_labels(str(path)).labels == ("walking, then running", "C# lesson")
+    path.write_text("# comment\r\n  walking, then running  \r\n\r\nC# lesson\r\n", encoding="utf-8-sig", newline="")
+    assert load_labels(str(path)).labels == ("walking, then running", "C# lesson")
+
+
+def test_words_between_commas() -> None:
+    assert load_labels("a dog , a cat").labels == ("a dog", "a cat")
+    assert load_labels("kinetics 400").labels == ("kinetics 400",)
+    assert len(load_labels(", ".join(f"label {n}" for n in range(2000))).labels) == 2000
+
+
+@pytest.mark.parametrize("content", [b"", b"# nothing\n", b"\xff\xfe\x00bad", b"id,name\n0\n"])
+def test_files_without_labels(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "labels.txt"
+    path.write_bytes(content)
+    with pytest.raises(LabelError, match=r"labels\.txt"):
+        load_labels(str(path))
+    with pytest.raises(LabelError, match="no file of labels"):
+        load_labels(str(tmp_path / "missing.txt"))
