@@ -1,0 +1,86 @@
+"""Peak memory of tagging a long file by windows, against a short one. Each is tagged in a process of its own."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from .results import Goal, Report, Table
+from .videos import write_numbered, write_repeated
+
+__all__ = ["run"]
+
+PIECE_SECONDS = 10
+FRAMES_PER_SECOND = 25
+WINDOW_SECONDS = 10.0
+MOST_EXTRA_MEGABYTES = 200
+
+
+def run(*, quick: bool) -> Report:
+    minutes = (1, 2) if quick else (2, 120)
+    report = Report("Peak memory of tagging by windows")
+    rows, peaks = [], []
+    with TemporaryDirectory() as folder:
+        piece = Path(folder, "piece.mp4")
+        num_frames = PIECE_SECONDS * FRAMES_PER_SECOND
+        write_numbered(
+            piece, num_frames=num_frames, width=320, height=180, frames_per_second=FRAMES_PER_SECOND, keyframe_every=50, preset="ultrafast"
+        )
+        for length in minutes:
+            path = Path(folder, f"{length}.mp4")
+            write_repeated(piece, path, length * 60 // PIECE_SECONDS)
+            command = [sys.executable, "-m", "benchmarks.memory", str(path)]
+            words = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[1]).stdout.split()
+            num_windows, seconds, megabytes = int(words[0]), float(words[1]), float(words[2])
+            peaks.append(megabytes)
+            rows.append((f"{length} min", str(num_windows), f"{path.stat().st_size / 1e6:.0f}", f"{seconds:.1f}", f"{megabytes:.0f}"))
+    report.tables.append(Table("Tagging one file", ("length", "windows", "file, MB", "tagging, s", "peak, MB"), rows))
+    extra = peaks[1] - peaks[0]
+    report.goals.append(
+        Goal(
+            f"peak memory of a {minutes[1]}-minute file within {MOST_EXTRA_MEGABYTES} MB of a {minutes[0]}-minute one",
+            f"{extra:+.0f} MB",
+            extra <= MOST_EXTRA_MEGABYTES,
+        )
+    )
+    report.notes.append(
+        f"320x180 H.264 at {FRAMES_PER_SECOND} frames a second, a keyframe every 2 s, windows of {WINDOW_SECONDS:g} s, 400 labels, a tiny "
+        "model with random weights; peak resident memory of the whole process, torch included."
+    )
+    return report
+
+
+def _worker(path: str) -> None:
+    """Tag one file and print the number of windows, the seconds, and this process's peak memory in megabytes."""
+    import torch
+
+    from watchword.datasets.label_lists import named_labels
+    from watchword.xclip import Preprocessing, XClip, XClipConfig
+    from watchword.xclip.tagging import Tagger
+
+    from .timing import measure
+
+    torch.set_num_threads(1)
+    config = XClipConfig(
+        image_size=64,
+        patch_size=16,
+        vision_width=64,
+        vision_layers=1,
+        embed_dim=64,
+        text_width=64,
+        text_layers=1,
+        preprocessing=Preprocessing.official(64),
+    )
+    tagger = Tagger(XClip(config).eval())
+    labels = named_labels("kinetics400").labels
+    windows: list[object] = []
+    sample = measure(lambda: windows.extend(tagger.tag(path, labels, window_seconds=WINDOW_SECONDS, top=5)))
+    unit = 1e6 if sys.platform == "darwin" else 1e3
+    print(len(windows), sample.wall_seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
+
+
+if __name__ == "__main__":
+    _worker(sys.argv[1])
