@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from huggingface_hub import HfApi, constants, hf_hub_download, try_to_load_from_cache
+from huggingface_hub import HfApi, constants, try_to_load_from_cache
 from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # of whichever HTTP client the Hub's library uses
 
 from ..errors import DownloadError
@@ -78,7 +78,8 @@ def _download(
     cache_dir: str | Path | None,
     token: str | bool | None,
 ) -> list[Path]:
-    info = HfApi(token=token).model_info(repository, revision=revision, files_metadata=True)
+    hub = HfApi(endpoint=constants.ENDPOINT, token=token)
+    info = hub.model_info(repository, revision=revision, files_metadata=True)
     sizes = {sibling.rfilename: sibling.size or 0 for sibling in info.siblings or []}
     chosen = []
     for names in files:
@@ -90,4 +91,4 @@ def _download(
     megabytes = sum(sizes[name] for name in chosen) / 1e6
     where = cache_dir or constants.HF_HUB_CACHE
     print(f"downloading {repository} ({megabytes:,.1f} MB) from {constants.ENDPOINT} to {where}", file=sys.stderr)
-    return [Path(hf_hub_download(repository, name, revision=revision, cache_dir=cache_dir, token=token)) for name in chosen]
+    return [Path(hub.hf_hub_download(repository, name, revision=revision, cache_dir=cache_dir)) for name in chosen]
