@@ -16,8 +16,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_clips import tiny_model, write_video
 
+from tiny_clips import tiny_model, write_video
 from watchword import Tagger, XClip
 from watchword.errors import InputError, LabelError
 from watchword.media import MediaError
@@ -96,14 +96,15 @@ def test_training_mode_is_left_as_it_was(clips: list[Path]) -> None:
 
 def test_labels_are_encoded_once_and_the_cache_dies_with_the_model(clips: list[Path]) -> None:
     model = tiny_model()
-    calls = []
-    model.token_embedding.register_forward_hook(lambda *_: calls.append(1))
+    calls: list[int] = []
+    counted = calls.append
+    model.token_embedding.register_forward_hook(lambda *_: counted(1))
     model.tag(clips[0], LABELS)
     num_calls = len(calls)
     model.tag(clips[:2], [*LABELS[1:], LABELS[0]])
     assert len(calls) == num_calls
     reference = weakref.ref(model)
-    del model, calls
+    del model
     gc.collect()
     assert reference() is None
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pysubs2
 import pytest
-from tiny_clips import tiny_model, write_video
 
+from tiny_clips import tiny_model, write_video
 from watchword.cli import main
 
 LABELS = "making coffee, going backpacking, playing chess"

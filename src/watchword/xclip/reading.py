@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,7 +123,7 @@ def _choose(times: npt.NDArray[np.float64], spans: list[tuple[float, float]], nu
     return chosen
 
 
-def read_ahead(jobs: Sequence[Callable[[], Iterator[T]]], *, num_readers: int, max_jobs: int, max_items: int) -> Iterator[tuple[int, T]]:
+def read_ahead(jobs: Sequence[Callable[[], Iterator[T]]], *, num_readers: int, max_jobs: int, max_items: int) -> Generator[tuple[int, T]]:
     """(number of the job, item) for all items of all jobs, in order, while ``num_readers`` threads work ahead.
 
     At most ``max_jobs`` jobs are under way or waiting to be taken, each with at most ``max_items`` items. Leaving the loop early

@@ -20,7 +20,7 @@ import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -239,18 +239,19 @@ class Tagger:
                     on_progress(file.number, window.share)
             batch.clear()
 
-        for number, item in items:
-            if not open_files or open_files[-1].number != number:
-                open_files.append(_OpenFile(number, paths[number]))
-            if isinstance(item, ReadWindow):
-                batch.append((open_files[-1], item))
-                open_files[-1].num_windows += 1
-            else:
-                open_files[-1].end = item
-            if len(batch) == self.batch_size or (isinstance(item, EndOfFile) and number == len(paths) - 1 and batch):
-                score_batch()
-            while open_files and open_files[0].is_complete:
-                yield open_files.popleft().result(scorer.labels)
+        with closing(items):
+            for number, item in items:
+                if not open_files or open_files[-1].number != number:
+                    open_files.append(_OpenFile(number, paths[number]))
+                if isinstance(item, ReadWindow):
+                    batch.append((open_files[-1], item))
+                    open_files[-1].num_windows += 1
+                else:
+                    open_files[-1].end = item
+                if len(batch) == self.batch_size or (isinstance(item, EndOfFile) and number == len(paths) - 1 and batch):
+                    score_batch()
+                while open_files and open_files[0].is_complete:
+                    yield open_files.popleft().result(scorer.labels)
 
 
 class _Scorer:
