@@ -22,6 +22,8 @@ def main() -> None:
     if unknown := set(options.names) - set(NAMES):
         parser.error(f"no benchmark is called {min(unknown)!r}: choose from {', '.join(NAMES)}")
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
     for name, value in machine().items():
         console.print(f"{name}: {value}", markup=False, highlight=False)
     reports: list[Report] = []

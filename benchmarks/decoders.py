@@ -60,6 +60,7 @@ def run(*, quick: bool) -> Report:
     report.goals += [goal for race in races for goal in _goals(race)]
     if not find_clips():
         report.notes.append("The clips are not here: set $WATCHWORD_MEDIA to a folder that has them in `clips`.")
+    report.notes += _failures(races)
     report.notes += [
         f"{NUM_THREADS} decoder threads each, files in the page cache. The frames are those of the uniform rule on the number of frames "
         "that the reader itself reports; the peers are told the size to give beforehand.",
@@ -125,6 +126,18 @@ def _text(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio:.2f}"
 
 
+def _failures(races: list[Race]) -> list[str]:
+    """A line for each reader and each way in which it failed."""
+    files: dict[tuple[str, str], list[str]] = {}
+    for race in races:
+        for name, reason in race.failures.items():
+            files.setdefault((name, reason), []).append(race.title)
+    return [
+        f"{name} fails on {'all files' if len(titles) == len(races) else ', '.join(titles)}: {reason}"
+        for (name, reason), titles in files.items()
+    ]
+
+
 def _goals(race: Race) -> list[Goal]:
     ratios = [_ratio(race, lambda timing: timing.cpu_seconds), _ratio(race, lambda timing: timing.wall_seconds)]
     known = [ratio for ratio in ratios if ratio is not None]
@@ -148,16 +161,16 @@ def _decode_all(path: Path) -> tuple[int, int, int, UInt8]:
     with av.open(path, metadata_errors="ignore") as container:
         stream = container.streams.best("video")
         stream.thread_type = "AUTO"
-        width, height = stream.width, stream.height
+        scale = SHORT_SIDE / min(stream.width, stream.height)
+        width, height = round(stream.width * scale), round(stream.height * scale)
         for frame in container.decode(stream):
-            signatures.append(_signature(frame))
-    scale = SHORT_SIDE / min(width, height)
-    return round(width * scale), round(height * scale), len(signatures), np.stack(signatures)
+            signatures.append(_signature(frame.reformat(width, height, "rgb24", interpolation="BILINEAR")))
+    return width, height, len(signatures), np.stack(signatures)
 
 
 def _signature(frame: Any) -> UInt8:
-    """A frame as 16 x 16 colours, much the same whatever size it was before and however it was made smaller."""
-    signature: UInt8 = frame.reformat(16, 16, "rgb24", interpolation="AREA").to_ndarray()
+    """An RGB frame as 32 x 32 colours, much the same however it was brought to its size."""
+    signature: UInt8 = frame.reformat(32, 32, "rgb24", interpolation="AREA").to_ndarray()
     return signature
 
 
@@ -165,7 +178,7 @@ def _count_wrong(frames: UInt8, signatures: UInt8, expected: list[int]) -> int:
     """How many frames look like another frame of the file rather than the expected one, or like none of them."""
     import av
 
-    closest, farthest = 0.25, 8.0  # in grey levels: what resizing alone may change, and what makes a picture another one
+    closest, farthest = 0.05, 8.0  # in grey levels: what resizing alone may change, and what makes a picture another one
     num_wrong = abs(NUM_FRAMES - len(frames))
     for frame, number in zip(frames, expected, strict=False):
         own = _signature(av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24"))
