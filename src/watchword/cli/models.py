@@ -12,14 +12,11 @@ BYTES_PER_WEIGHT = 4
 
 
 def models(as_json: bool = typer.Option(False, "--json", help="Everything that is known, licences included, as JSON.")) -> None:
-    """List the weights that can be named with --model.
-
-    The accuracy is what the paper reports, not measured here; --json has its protocol, and the licences of code, weights and data.
-    """
+    """List the weights that can be named with --model, with size, training data, reported accuracy and licences."""
     from dataclasses import asdict
 
     from ..report.text import to_json
-    from ..xclip.registry import RELEASED
+    from ..xclip.registry import PAPER, RELEASED
 
     rows = [{**asdict(row), "default": row.name == DEFAULT_MODEL} for row in RELEASED.values()]
     if as_json:
@@ -33,13 +30,17 @@ def models(as_json: bool = typer.Option(False, "--json", help="Everything that i
     table.add_column("name", no_wrap=True)
     for column in ("frames", "pixels", "MB"):
         table.add_column(column, justify="right", no_wrap=True)
-    for column in ("trained on", "reported", "licences: code; weights; data", "use for"):
-        table.add_column(column, overflow="fold", min_width=14)
+    for column in ("trained on", "reported", "use for"):
+        table.add_column(column, overflow="fold", min_width=20)
+    licences: dict[tuple[str, str, str], list[str]] = {}
     for row in RELEASED.values():
         size = "in the package" if row.bundled else f"{row.num_parameters * BYTES_PER_WEIGHT / 1e6:,.0f}"
-        use_for = f"{row.use_for} [default]" if row.name == DEFAULT_MODEL else row.use_for
-        licences = f"{row.code_licence}; {row.weights_licence}; {row.data_licence}"
-        cells = (row.name, str(row.num_frames), str(row.image_size), size, row.training_data, row.reported, licences, use_for)
-        table.add_row(*(cell.replace("[", r"\[") for cell in cells), end_section=True)
-    console = Console(highlight=False)
-    (console if console.is_terminal else Console(width=200, highlight=False)).print(table)
+        use_for = f"{row.use_for} (default)" if row.name == DEFAULT_MODEL else row.use_for
+        reported = row.reported.removesuffix(f" ({PAPER})")
+        table.add_row(row.name, str(row.num_frames), str(row.image_size), size, row.training_data, reported, use_for)
+        licences.setdefault((row.code_licence, row.weights_licence, row.data_licence), []).append(row.training_data.partition(",")[0])
+    console = Console(highlight=False, markup=False)
+    (console if console.is_terminal else Console(width=180, highlight=False, markup=False)).print(table)
+    print(f"\nReported: by {PAPER}, not measured here.\n\nLicences:")
+    for (code, weights, data), trained_on in licences.items():
+        print(f"  trained on {', '.join(dict.fromkeys(trained_on))}\n    code: {code}\n    weights: {weights}\n    data: {data}")

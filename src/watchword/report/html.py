@@ -19,7 +19,6 @@ __all__ = ["page"]
 NUM_THUMBNAILS = 8
 THUMBNAIL_PIXELS = 108  # high
 JPEG_QUALITY = 78
-MAX_LABELS = 8
 
 _STYLE = """
 :root { --ink: #1d2530; --faint: #5f6a76; --line: #e2e6eb; --track: #eef1f4; }
@@ -96,7 +95,7 @@ def _section(run: TaggingRun, result: ClipResult) -> str:
     tags = run.tags(result)
     answer = f'<span class="answer">{_text(tags[0].label)}</span>' if tags else f'<span class="answer none">{NONE_OF_THESE}</span>'
     pictures = "".join(_figure(thumbnail, end - start) for thumbnail in thumbnails(result, NUM_THUMBNAILS, height=THUMBNAIL_PIXELS))
-    rows = "".join(_row(run, result, label) for label in run.shown_labels(result, MAX_LABELS))
+    rows = "".join(_row(run, result, label) for label in run.shown_labels(result))
     axis = ""
     if run.windowed:
         ticks = "".join(f"<span>{clock(time)}</span>" for time in np.linspace(start, end, 6))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..xclip.tagging import ClipResult, Tag, Window
 
 __all__ = ["TaggingRun"]
 
+MAX_LABELS = 8  # rows of one video in a picture or a page
 PALETTE = ("#2f6db5", "#d9722b", "#2e8b57", "#b8374a", "#7a5bb0", "#8a6a3b", "#c14f9b", "#4b8e99", "#7d8a1f", "#5b6573")
 """Colours of labels: dark enough to be read on white, in an order that keeps neighbours apart."""
 
@@ -51,11 +53,16 @@ class TaggingRun:
             return result.windows(top=self.top, threshold=self.threshold)
         return [Window(float(result.spans[0, 0]), float(result.spans[-1, 1]), self.tags(result))]
 
-    def shown_labels(self, result: ClipResult, limit: int) -> list[int]:
+    def shown_labels(self, result: ClipResult) -> list[int]:
         """Numbers of the labels worth a row in a picture: the best of any window, best first."""
         best = result.scores.max(axis=0)
-        return [int(number) for number in (-best).argsort(kind="stable")[: min(limit, self.top)]]
+        return [int(number) for number in (-best).argsort(kind="stable")[: min(MAX_LABELS, self.top)]]
 
     def colour(self, label: int) -> str:
-        """The label's colour, the same in the whole run."""
-        return PALETTE[label % len(PALETTE)]
+        """The label's colour, the same in the whole run; neighbours in a picture have different ones."""
+        return PALETTE[self._order_of_appearance.get(label, label) % len(PALETTE)]
+
+    @cached_property
+    def _order_of_appearance(self) -> dict[int, int]:
+        shown = dict.fromkeys(label for result in self.done for label in self.shown_labels(result))
+        return {label: place for place, label in enumerate(shown)}

@@ -17,7 +17,6 @@ from .thumbnails import shorten, thumbnails
 __all__ = ["strip"]
 
 MAX_FILES = 20
-MAX_LABELS = 8
 NUM_THUMBNAILS = 8
 THUMBNAIL_PIXELS = 160  # high
 
@@ -92,7 +91,7 @@ class _Section:
     def __init__(self, run: TaggingRun, result: ClipResult) -> None:
         self.run, self.result = run, result
         self.thumbnails = thumbnails(result, NUM_THUMBNAILS, height=THUMBNAIL_PIXELS)
-        self.labels = run.shown_labels(result, MAX_LABELS)
+        self.labels = run.shown_labels(result)
         aspect = self.thumbnails[0].rgb.shape[1] / self.thumbnails[0].rgb.shape[0] if self.thumbnails else 1.0
         self.row_height = min(MAX_THUMBNAIL, (SLOT - 0.06) / aspect) if self.thumbnails else 0.0
         self.height = TITLE + self.row_height + CAPTION + ROW * len(self.labels) + (AXIS if run.windowed else 0.0)
