@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from watchword.media.errors import MediaError
 from watchword.media.frames import Frame, Frames, VideoReader, uniform_indices
 from watchword.media.limits import DEFAULT_LIMITS, Limits
 from watchword.media.probe import AudioInfo, MediaInfo, SubtitleInfo, VideoInfo, probe
+from watchword.media.sound import Sound, iter_sound, read_sound
+from watchword.media.subtitles import Subtitles, read_subtitles
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -20,21 +20,14 @@ __all__ = [
     "Limits",
     "MediaError",
     "MediaInfo",
+    "Sound",
     "SubtitleInfo",
+    "Subtitles",
     "VideoInfo",
     "VideoReader",
+    "iter_sound",
     "probe",
+    "read_sound",
+    "read_subtitles",
     "uniform_indices",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("read_sound", "Sound"):
-        from watchword.media import sound
-
-        return getattr(sound, name)
-    if name in ("read_subtitles", "Subtitles"):
-        from watchword.media import subtitles
-
-        return getattr(subtitles, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

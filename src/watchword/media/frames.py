@@ -26,7 +26,6 @@ Size = int | tuple[int, int] | None
 Image = npt.NDArray[np.uint8]
 Transform = Callable[[Image], Image]
 
-DEFAULT_NUM_THREADS = 2
 # Exact colours: chroma is interpolated to each pixel, and rounding does not drift.
 _EXACT = Interpolation.FULL_CHR_H_INT | Interpolation.FULL_CHR_H_INP | Interpolation.ACCURATE_RND
 # A time this little before a frame's own counts as it: times that went through text have six decimals.
@@ -72,7 +71,7 @@ class VideoReader:
     Args:
         path: a local file; never a URL.
         limits: what is refused as too large.
-        num_threads: decoder threads, at least 1 (default 2).
+        num_threads: decoder threads, at least 1; None for one, and two for pictures from 640x480 on.
 
     Attributes:
         warnings: one line for each kind of damage met so far.
@@ -81,8 +80,8 @@ class VideoReader:
     def __init__(self, path: Path, *, limits: Limits = DEFAULT_LIMITS, num_threads: int | None = None) -> None:
         self.path = path
         self.limits = limits
-        self.num_threads = DEFAULT_NUM_THREADS if num_threads is None else num_threads
-        if self.num_threads < 1:
+        self.num_threads = num_threads
+        if num_threads is not None and num_threads < 1:
             raise InputError(f"num_threads is {num_threads}; it must be at least 1")
         self._forget()
         self._index: FrameIndex | None = None

@@ -105,6 +105,7 @@ def index_packets(container: InputContainer, stream: VideoStream, path: Path, li
     # Only MP4 says of each frame how long it is shown: the last packet in the file has the last duration.
     if duration == 0 or ("mov" in container.format.name.split(",") and not len(suspects)):
         duration = seen.last_duration or duration
+    _warn_of_a_cut(container, stream, pts[position], seen)
     return _index(
         pts[position],
         stream,
@@ -138,6 +139,15 @@ def _read_packets(container: InputContainer, stream: VideoStream, path: Path, li
     except av.error.FFmpegError as error:
         seen.warnings.append(f"the file ends in a fault ({error.strerror}): what comes before it is used")
     return seen
+
+
+def _warn_of_a_cut(container: InputContainer, stream: VideoStream, pts: Int64Array, seen: _Packets) -> None:
+    """Matroska shows no other sign of a lost end than that the file said it would be longer."""
+    if "matroska" not in container.format.name or not container.duration or stream.time_base is None:
+        return
+    end, claimed = float(pts[-1] * stream.time_base), container.duration / 1e6
+    if claimed - end > max(1.0, 0.1 * claimed):
+        seen.warnings.append(f"the file says it lasts {claimed:.1f} s, its video ends at {end:.1f} s: it may be cut")
 
 
 def _times_are_sound(

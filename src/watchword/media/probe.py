@@ -152,7 +152,7 @@ class Orientation:
     def degrees(self) -> int:
         """Clockwise turn, after a left-right flip where `mirrored`."""
         if self.transpose:
-            return 270 if self.flip_y else 90
+            return 90 if self.flip_x else 270
         return 180 if self.flip_y else 0
 
     def apply(self, image: np.ndarray) -> np.ndarray:
@@ -234,7 +234,8 @@ def open_container(path: Path, limits: Limits = DEFAULT_LIMITS) -> InputContaine
         if _lacks_moov(descriptor):
             message = "the file is cut or incomplete: its index (moov) is missing; fetch or record it again"
             raise NoMoovError(path, message) from None
-        if isinstance(error, av.error.InvalidDataError):
+        # Not permitted: what the file holds (a playlist) would have FFmpeg open another one.
+        if isinstance(error, av.error.InvalidDataError | av.error.PermissionError | av.error.ProtocolNotFoundError):
             raise NotMediaError(path, "not a media file in any format known to FFmpeg; check what it holds") from None
         raise UnreadableFileError(path, f"cannot be read: {error.strerror}") from None
     finally:
