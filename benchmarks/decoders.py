@@ -51,7 +51,7 @@ def run(*, quick: bool) -> Report:
                 keyframe_every=250,
             )
             races = [_race(path, usable, Path(folder), rounds=1 if quick else 3, are_numbered=True)]
-            races += [_race(clip, usable, Path(folder), rounds=1 if quick else 4) for clip in find_clips()[: 2 if quick else None]]
+            races += [_race(clip, usable, Path(folder), rounds=1 if quick else 3) for clip in find_clips()[: 2 if quick else None]]
     finally:
         for worker in workers.values():
             worker.close()
