@@ -73,7 +73,7 @@ def markdown(reports: Sequence[Report], command: str) -> str:
     """One page with the command, the date and the machine on top."""
     lines = ["# Speed and memory", "", f"- Command: `{command}`", f"- Date: {date.today().isoformat()}"]
     lines += [f"- {name}: {value}" for name, value in machine().items()]
-    lines += ["- Times are medians of interleaved rounds in one run, after one round that is not counted.", ""]
+    lines += ["- Times are medians of interleaved rounds in one run.", ""]
     for report in reports:
         lines += [f"## {report.title}", ""]
         for table in report.all_tables():
