@@ -193,18 +193,20 @@ def test_hostile_names(watchword: Any, model: str, clip: Path, tmp_path: Path, m
     for name in names:
         Path("videos", os.fsdecode(name)).write_bytes(clip.read_bytes())
     common = ["--labels", LABELS, "--model", model]
-    outcome = watchword("tag", "videos", *common, "--format", "json", "--report", "report.html", "--picture", "strip.png")
+    outcome = watchword("tag", "videos", *common, "--format", "json", "--report", "report.html")
     assert outcome.code == 0
     paths = {row["path"] for row in json.loads(outcome.out)["results"]}
     assert {os.fsencode(Path(path).name) for path in paths} == set(names)
     page = Path("report.html").read_text()
     assert page.count("<section>") == len(names)
     assert "<b>" not in page and "&lt;b&gt;.mp4" in page
-    assert Path("strip.png").read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader(io.StringIO(watchword("tag", "videos", *common, "--format", "csv", "--top", 1).out, newline="")))
     assert len(rows) == len(names) and {row["status"] for row in rows} == {"done"}
     assert watchword("tag", "videos", *common).code == 0
-    assert watchword("tag", *common, "--", *(f"videos/../videos/{name}" for name in HOSTILE)).code == 0
+    monkeypatch.chdir("videos")
+    given = ["-dash.mp4", "$x^2$.mp4", "é 日本.mp4", "[bold].mp4", "new\nline.mp4"]
+    assert watchword("tag", *common, "--picture", tmp_path / "strip.png", "--", *given).code == 0
+    assert (tmp_path / "strip.png").read_bytes().startswith(b"\x89PNG")
     assert {path.name for path in tmp_path.iterdir()} == {"videos", "report.html", "strip.png"}
 
 

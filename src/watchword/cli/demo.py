@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from .notes import note, progress, warnings_as_notes, write_beside
-from .tag import Format, collect, describe, say_untrained, write_reports
+from .tag import Format, collect, describe, say_model, write_reports
 
 if TYPE_CHECKING:
     from ..report.run import TaggingRun
@@ -44,8 +44,8 @@ def demo(
         from ..xclip.tagging import Tagger
 
         tagger = Tagger.from_pretrained(model)
-        say_untrained(tagger)
         run = describe(tagger, model, labels, top=5, threshold=None)
+        say_model(run)
         with progress(num_clips) as advance:
             collect(run, tagger.run(paths, labels.labels, on_progress=advance), Format.table)
         truth = [scene.phrase for scene in scenes]

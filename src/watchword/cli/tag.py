@@ -85,12 +85,12 @@ def tag(
 
         clean_labels(label_list.labels)  # before a long download, not after
         tagger = Tagger.from_pretrained(model, device=device, precision=precision.value)
-        say_untrained(tagger)
         run = describe(tagger, model, label_list, top=top, threshold=threshold, window_seconds=window, stride_seconds=stride)
         with progress(len(files)) as advance:
             results = tagger.run(
                 files, label_list.labels, window_seconds=window, stride_seconds=stride, truncate=truncate, on_progress=advance
             )
+            say_model(run)
             collect(run, _until_failure(results, strict), format)
         print_results(run, format)
         write_reports(run, picture, report)
@@ -127,8 +127,12 @@ def describe(
     )
 
 
-def say_untrained(tagger: Tagger) -> None:
-    if tagger.model.config.weights == "random":
+def say_model(run: TaggingRun) -> None:
+    """Which weights answer, and whether they can."""
+    model = run.model
+    where = f"{model['num_frames']} frames of {model['image_size']} pixels, {model['precision']} on {model['device']}"
+    note(f"model: {model['name']} ({where})")
+    if not model["trained"]:
         note("note: these weights were never trained: scores mean nothing")
 
 

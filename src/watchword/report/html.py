@@ -43,7 +43,9 @@ section { border-top: 1px solid var(--line); padding: 18px 0 14px; margin-top: 1
 .below { opacity: .55; }
 table { border-collapse: collapse; width: 100%; font-size: 13.5px; }
 td, th { text-align: left; padding: 5px 10px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
-@media (max-width: 700px) { .row { grid-template-columns: 110px 1fr 44px; } .match { display: none; } }
+@media (max-width: 700px) { .head { flex-direction: column; gap: 2px; } .answer { white-space: normal; }
+  .row { grid-template-columns: 110px minmax(0, 1fr) 44px; } .match, .thumbs figure:nth-child(even) { display: none; }
+  .thumbs { grid-column: 1 / -1; } }
 """
 
 
