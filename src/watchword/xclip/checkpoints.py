@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from ..errors import CheckpointError, ConfigError, InputError
 from . import clip_start, huggingface, registry
@@ -171,7 +172,7 @@ def _load_file(path: Path, activation: str | None) -> XClip:
 
 
 def _model(config: XClipConfig, state: dict[str, Tensor], source: str, *, renamed: bool = False) -> XClip:
-    with torch.device("meta"):  # neither memory nor random numbers for weights that are replaced at once
+    with _WithoutRandomNumbers():
         model = XClip(config)
     if renamed:
         official = model.state_dict()
@@ -181,6 +182,18 @@ def _model(config: XClipConfig, state: dict[str, Tensor], source: str, *, rename
     require_match({name: tensor.shape for name, tensor in model.state_dict().items()}, state, source)
     model.load_state_dict(state, assign=True)
     return model
+
+
+class _WithoutRandomNumbers(TorchFunctionMode):
+    """Leaves memory as it is where a model would draw its weights, which takes seconds at full size and is for nothing here.
+
+    The meta device would do too, but makes PyTorch import its compiler, which takes longer than loading a model of base size.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if func in (torch.Tensor.normal_, torch.Tensor.uniform_):
+            return args[0]
+        return (torch.empty if func is torch.randn else func)(*args, **(kwargs or {}))
 
 
 def _require_recorded(config: XClipConfig, file: Path) -> None:
