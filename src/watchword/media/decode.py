@@ -184,7 +184,8 @@ class Session:
         while left and starts:
             start, errors = starts.pop(0), self.num_errors
             for number, frame in self._decode(index, replace(run, start=start)):
-                if (self.num_errors > errors and self.care == 0) or (start > 0 and last < 0 and number != run.wanted[0]):
+                not_yet_right = bool(starts) and last < 0 and number != run.wanted[0]
+                if not_yet_right or (self.num_errors > errors and self.care == 0):
                     break
                 if number > last:
                     last = number

@@ -87,6 +87,7 @@ class VideoReader:
         self._index: FrameIndex | None = None
         self._orientation: Orientation | None = None
         self._substitutes: dict[int, int] = {}
+        self._left_out: set[int] = set()
         self._num_errors = 0
 
     def _forget(self) -> None:
@@ -148,6 +149,8 @@ class VideoReader:
             found.append(f"{self._num_errors} times the decoder met damaged data")
         if self._substitutes:
             found.append(f"{len(self._substitutes)} damaged frames replaced by the nearest that can be decoded")
+        if self._left_out:
+            found.append(f"{len(self._left_out)} damaged frames left out")
         return found
 
     def read(self, indices: Sequence[int] | Int64Array, *, size: Size = None, transform: Transform | None = None) -> Frames:
@@ -168,7 +171,8 @@ class VideoReader:
             index = self._indexed()
             numbers = np.asarray(indices, np.int64).reshape(-1)
             if len(numbers) and not (-len(index) <= numbers.min() and numbers.max() < len(index)):
-                raise InputError(f"frame {numbers.max()} of {os.fspath(self.path)!r}: it has {len(index)} frames")
+                wrong = numbers.max() if numbers.max() >= len(index) else numbers.min()
+                raise InputError(f"frame {wrong} of {os.fspath(self.path)!r}: it has {len(index)} frames")
             numbers = np.asarray([self._substitutes.get(n, n) for n in (numbers % len(index)).tolist()], np.int64)
             return self._gather(index, numbers, size, transform)
 
@@ -238,6 +242,7 @@ class VideoReader:
                 yield Frame(image if transform is None else transform(image), float(index.times[number]))
         finally:
             self._num_errors += session.num_errors
+            self._left_out |= session.missing
             if session.pid == os.getpid():
                 session.close()
 

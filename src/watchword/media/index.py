@@ -95,7 +95,11 @@ def index_packets(container: InputContainer, stream: VideoStream, path: Path, li
     if not key.any() or stream.codec_context.codec.canonical_name not in _KEYFRAMES_TRUSTED:
         key[:] = False
         key[:1] = True
-    shown[: key.argmax() if len(key) else 0] = False
+    if len(key):
+        # Of a file cut out of a longer one, nothing before the first keyframe can be decoded, in either order.
+        first_key = int(key.argmax())
+        shown[:first_key] = False
+        shown &= (pts >= pts[first_key]) | (pts == NO_TIME)
     if not _times_are_sound(container, pts, dts, shown, key):
         return None
     position = np.flatnonzero(shown)
