@@ -26,7 +26,7 @@ from watchword.xclip import XClip
 
 TINY_MODEL = {
     "image_size": 32, "patch_size": 16, "vision_width": 64, "vision_layers": 2, "embed_dim": 64, "text_width": 64, "text_layers": 1,
-    "context_length": 16, "vocab_size": 49408, "drop_path": 0.2,
+    "context_length": 32, "drop_path": 0.2,
 }  # fmt: skip
 TRAINING = {
     "num_steps": 12,

@@ -21,7 +21,7 @@ from watchword.playground.world import COLOURS, SHAPES, with_article
 SIZES: Final = ("tiny", "small", "medium", "large", "huge")
 """Size words; the bounds between them, as radius in frame sides, are `SIZE_BOUNDS`."""
 
-SIZE_BOUNDS: Final = (0.065, 0.095, 0.13, 0.175)
+SIZE_BOUNDS: Final = (0.09, 0.115, 0.145, 0.185)
 
 COLUMNS: Final = ("far left", "left", "centre", "right", "far right")
 ROWS: Final = ("top", "upper", "middle", "lower", "bottom")
@@ -76,8 +76,8 @@ def sample_still(seed: int) -> Still:
     rgb = sample_colour(rng, colour)
     opacity = float(rng.choice([1.0, rng.uniform(0.25, 0.65), 0.0], p=[0.82, 0.13, 0.05]))
     size = int(rng.integers(len(SIZES)))
-    radius = float(rng.uniform((0.05, *SIZE_BOUNDS)[size], (*SIZE_BOUNDS, 0.24)[size]))
-    tilted = bool(rng.random() < 0.5)
+    radius = float(rng.uniform((0.07, *SIZE_BOUNDS)[size], (*SIZE_BOUNDS, 0.26)[size]))
+    tilted = bool(rng.random() < 0.35)
     angle = float(rng.uniform(0.3, 2 * np.pi / FOLDS[shape] - 0.3) if tilted else rng.uniform(-0.12, 0.12))
     offset = _sample_offset(rng, radius) if rng.random() < 0.22 else None
     reach_x, reach_y = (radius + abs(step) for step in offset or (0.0, 0.0))

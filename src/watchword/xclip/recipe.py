@@ -33,7 +33,9 @@ class ImageTextProgram:
 
     def __init__(self, model: XClip, dataset: Any, *, held_out: Any) -> None:
         self.model, self.dataset, self.held_out = model, dataset, held_out
-        self.token_ids = tokenize(dataset.captions, context_length=model.config.context_length)
+        self.token_ids, self.held_out_ids = (
+            tokenize(stills.captions, context_length=model.config.context_length) for stills in (dataset, held_out)
+        )
 
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
         return parameter_groups(self.model, optimizer, train_text=True)
@@ -53,8 +55,7 @@ class ImageTextProgram:
         kept, labels = captions.unique(return_inverse=True)
         device = self.model.logit_scale.device
         features = self.model.encode_video(to_tensor(frames, self.model.config.preprocessing).to(device))
-        texts = [self.held_out.captions[number] for number in kept.tolist()]
-        text = self.model.encode_text(tokenize(texts, context_length=self.model.config.context_length).to(device))
+        text = self.model.encode_text(self.held_out_ids[kept].to(device))
         right = self.model.score(features, text).argmax(dim=1).cpu() == labels
         return {"caption_retrieval": 100 * right.float().mean().item()}
 
