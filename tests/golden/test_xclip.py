@@ -81,9 +81,7 @@ class Recorder:
         self.keep_output(modules["visual.conv1"], "conv1")
         self.keep_output(modules["visual.ln_pre"], "embed_ln_pre")
         modules["visual.ln_pre"].register_forward_pre_hook(lambda _, inputs: self.arrays.update(embed_sum=inputs[0]))
-        modules["visual"].register_forward_hook(
-            lambda _, __, out: self.arrays.update(frame_cls=out[0], patch_tokens=out[1])
-        )
+        modules["visual"].register_forward_hook(lambda _, __, out: self.arrays.update(frame_cls=out[0], patch_tokens=out[1]))
         self.keep_output(modules["prompts_visual_ln"], "patch_ln")
         self.keep_output(modules["prompts_generator.norm"], "content_ln")
         self.keep_output(modules["prompts_generator"], "prompt_out")

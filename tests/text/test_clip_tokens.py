@@ -1,4 +1,5 @@
 """Texts to token ids."""
+
 from __future__ import annotations
 
 import subprocess

@@ -209,9 +209,7 @@ def test_nothing_in_a_file_is_run(model: XClip, tmp_path: Path) -> None:
     assert not (tmp_path / "pwned").exists()
 
 
-def test_the_settings_object_in_official_files_is_read_as_a_dict(
-    model: XClip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_settings_object_in_official_files_is_read_as_a_dict(model: XClip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Official files pickle a yacs CfgNode, which is a dict with attributes of its own."""
     module = types.ModuleType("yacs.config")
     node = type("CfgNode", (dict,), {"__module__": "yacs.config"})

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..files import replacing
 
 __all__ = ["check_writable", "note", "progress", "warnings_as_notes", "write_beside"]
 
@@ -53,11 +54,9 @@ def check_writable(path: Path | None, option: str) -> None:
 
 
 def write_beside(path: Path, content: bytes) -> None:
-    """Write beside the path and rename into place, so that a half-written file never stands there."""
-    beside = path.with_name(f".{path.name}.partial")
+    """Write a file, whole or not at all; InputError if that is not possible."""
     try:
-        beside.write_bytes(content)
-        beside.replace(path)
+        with replacing(path) as beside:
+            beside.write_bytes(content)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}") from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from torch.utils.data import Dataset
 
+from ..files import replacing, write_text
 from ..playground import PHRASES, phrase, render_frames, sample_scene
 from ..playground.stills import render_still
 from .order import Position
@@ -84,15 +84,12 @@ def _rendered(
     array_path, labels_path = path.with_suffix(".npy"), path.with_suffix(".json")
     if not labels_path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_suffix(f".{os.getpid()}.tmp")
-        frames = open_memmap(beside, mode="w+", dtype=np.uint8, shape=(count, *shape))
         labels = []
-        with multiprocessing.get_context("spawn").Pool() as pool:
+        with replacing(array_path) as beside, multiprocessing.get_context("spawn").Pool() as pool:
+            frames = open_memmap(beside, mode="w+", dtype=np.uint8, shape=(count, *shape))
             for index, (sample, label) in enumerate(pool.imap(render, range(count), chunksize=64)):
                 frames[index] = sample
                 labels.append(label)
-        frames.flush()
-        beside.replace(array_path)
-        beside.write_text(json.dumps(labels))
-        beside.replace(labels_path)
+            frames.flush()
+        write_text(labels_path, json.dumps(labels))
     return np.load(array_path, mmap_mode="r"), json.loads(labels_path.read_text())

@@ -27,7 +27,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, f
     if causal:
         length = scores.shape[-1]
         scores = scores + torch.full((length, length), float("-inf"), dtype=scores.dtype, device=scores.device).triu(1)
-    return scores.softmax(dim=-1).to(value.dtype) @ value
+    mixed: Tensor = scores.softmax(dim=-1).to(value.dtype) @ value
+    return mixed
 
 
 class Attention(nn.Module):

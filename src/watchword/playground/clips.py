@@ -13,6 +13,7 @@ from typing import Any
 import av
 
 from watchword.errors import InputError
+from watchword.files import replacing, write_text
 from watchword.playground.motion import action_span, event_times
 from watchword.playground.render import render_frames
 from watchword.playground.scene import DURATION_SECONDS, FPS, Scene, sample_scene
@@ -41,10 +42,9 @@ def write_clip(scene: Scene, path: str | Path, *, size: int = 256) -> dict[str, 
     path = Path(path)
     if size % 2 or size < 16:
         raise InputError(f"a clip cannot be {size} pixels wide: use an even size of at least 16")
-    _write_text(path.with_suffix(".vtt"), narration_vtt(narration(scene)))
-    partial = _partial(path)
-    _encode(scene, partial, size)
-    partial.replace(path)
+    write_text(path.with_suffix(".vtt"), narration_vtt(narration(scene)))
+    with replacing(path) as beside:
+        _encode(scene, beside, size)
     return clip_truth(scene, path.name, size=size)
 
 
@@ -108,7 +108,7 @@ def write_folder(
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerows([("path", "label"), *((known["path"], known["label"]) for known in truth)])
-    _write_text(folder / "annotations.csv", table.getvalue())
+    write_text(folder / "annotations.csv", table.getvalue())
     return truth
 
 
@@ -142,7 +142,7 @@ def _claim(path: Path, truth: list[dict[str, Any]]) -> None:
         old = path.read_text(encoding="utf-8").splitlines()
         if any(one != other for one, other in zip(old, lines, strict=False)):
             raise InputError(f"{path.parent} holds clips made with other settings: choose another folder or empty it")
-    _write_text(path, "".join(f"{line}\n" for line in lines))
+    write_text(path, "".join(f"{line}\n" for line in lines))
 
 
 def _encode(scene: Scene, path: Path, size: int) -> None:
@@ -162,13 +162,3 @@ def _encode(scene: Scene, path: Path, size: int) -> None:
         sound.sample_rate, sound.pts = SOUND_RATE, 0
         container.mux(audio.encode(sound))
         container.mux(audio.encode())
-
-
-def _write_text(path: Path, text: str) -> None:
-    partial = _partial(path)
-    partial.write_text(text, encoding="utf-8", newline="\n")
-    partial.replace(path)
-
-
-def _partial(path: Path) -> Path:
-    return path.with_name(f".{path.name}.partial")

@@ -1,4 +1,5 @@
 """Strings to token ids."""
+
 from __future__ import annotations
 
 from .clip import CONTEXT_LENGTH, END_TOKEN, START_TOKEN, VOCAB_SIZE, clean, encode, tokenize

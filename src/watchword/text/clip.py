@@ -3,6 +3,7 @@
 The vocabulary and the merging are open_clip's (its file equals the official one byte for byte); what is ours is the rule
 for texts that are too long. Source: x-clip spec section 4.
 """
+
 from __future__ import annotations
 
 import importlib.util
@@ -65,9 +66,7 @@ def tokenize(texts: str | Sequence[str], *, context_length: int = CONTEXT_LENGTH
         rows[position, : len(ids)] = torch.tensor(ids)
     if too_long:
         others = f" and {len(too_long) - 1} more" if len(too_long) > 1 else ""
-        warnings.warn(
-            f"cut to the first {context_length - 2} tokens: {_shown(too_long[0])}{others}", UserWarning, stacklevel=2
-        )
+        warnings.warn(f"cut to the first {context_length - 2} tokens: {_shown(too_long[0])}{others}", UserWarning, stacklevel=2)
     return rows
 
 

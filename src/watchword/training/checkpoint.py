@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import zipfile
 from pathlib import Path
@@ -11,18 +10,15 @@ from typing import Any
 import torch
 
 from ..errors import CheckpointError
+from ..files import replacing
 
 __all__ = ["load_state", "save_state"]
 
 
 def save_state(path: Path, state: dict[str, Any]) -> None:
     """Write ``state`` (tensors, numbers, strings, lists, dictionaries) so that ``path`` is always whole or absent."""
-    beside = path.with_name(path.name + ".tmp")
-    with beside.open("wb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    with replacing(path) as beside:
+        torch.save(state, beside)
 
 
 def load_state(path: Path) -> dict[str, Any] | None:

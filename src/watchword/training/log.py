@@ -10,6 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from ..files import write_text
+
 __all__ = ["RunLog"]
 
 
@@ -24,9 +26,7 @@ class RunLog:
 
         self.path = folder / "metrics.jsonl"
         kept = [line for line in self._lines() if json.loads(line)["step"] <= start_step]
-        beside = self.path.with_suffix(".tmp")
-        beside.write_text("".join(kept))
-        beside.replace(self.path)
+        write_text(self.path, "".join(kept))
         self.file = self.path.open("a")
         self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=start_step + 1)  # type: ignore[no-untyped-call]
         self.bar = Progress(

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from ..datasets import batches
 from ..errors import ConfigError
+from ..files import write_text
 from .checkpoint import load_state, save_state
 from .log import RunLog
 from .schedule import warmup_cosine
@@ -30,8 +31,10 @@ class Program(Protocol):
     """What a recipe provides. ``dataset`` maps a position (epoch, index) to a dictionary of arrays and has a length."""
 
     name: str
-    model: nn.Module
     dataset: Any
+
+    @property
+    def model(self) -> nn.Module: ...
 
     def parameter_groups(self, optimizer: OptimizerSettings) -> list[dict[str, Any]]:
         """Parameter groups for AdamW, each with its ``lr`` and ``weight_decay``."""
@@ -109,17 +112,12 @@ def _claim(folder: Path, program: Program, settings: TrainingSettings) -> None:
     text = json.dumps({"program": program.name, **settings.model_dump(exclude={"device", "num_workers"})}, indent=1)
     if path.exists() and path.read_text() != text:
         raise ConfigError(f"{folder} holds a run with other settings (see settings.json there); name another folder or delete it")
-    path.write_text(text)
+    write_text(path, text)
 
 
 def _load(dataset: Dataset[dict[str, Any]], settings: TrainingSettings, start: int) -> DataLoader[dict[str, Any]]:
-    positions = batches(
-        len(dataset),
-        settings.batch_size,
-        seed=settings.seed,
-        start_step=start,
-        num_steps=settings.num_steps,  # type: ignore[arg-type]
-    )
+    num_samples = len(dataset)  # type: ignore[arg-type]
+    positions = batches(num_samples, settings.batch_size, seed=settings.seed, start_step=start, num_steps=settings.num_steps)
     # spawn: a forked child would inherit this process's threads in an unknown state.
     context = "spawn" if settings.num_workers else None
     return DataLoader(dataset, batch_sampler=positions, num_workers=settings.num_workers, multiprocessing_context=context)  # type: ignore[arg-type]

@@ -162,22 +162,22 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
     if isinstance(data, VideosData):
         lists = [read_annotations(data.annotations), read_annotations(data.held_out)]
         config = _config(recipe, sorted({label for _, label in lists[0]}))
-        clips, held_out = (
+        samples: list[Any] = [
             VideoClips(videos, config.class_names, config, training=training, seed=recipe.training.seed)
             for videos, training in zip(lists, (True, False), strict=True)
-        )
+        ]
     else:
         config = _config(recipe, PHRASES)
-        clips, held_out = (
+        samples = [
             PlaygroundClips(count, num_frames=config.num_frames, size=config.image_size, seed=seed, split=split, cache=beside / "cache")
             for count, seed, split in ((data.num_clips, data.seed, "train"), (data.num_held_out, data.seed + 1, "unseen"))
-        )
+        ]
     model = XClip(config) if recipe.start is None else expand_to_video(XClip.from_pretrained(recipe.start), config)
     return SupervisedProgram(
         model,
-        clips,
+        samples[0],
         class_names=config.class_names,
         train_text=recipe.train_text,
         label_smoothing=recipe.label_smoothing,
-        held_out=held_out,
+        held_out=samples[1],
     )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ..errors import CheckpointError, ConfigError, InputError
+from ..files import replacing, write_text
 from . import clip_start, huggingface, registry
 from .config import XClipConfig
 from .downloads import fetch, is_repository_id
@@ -128,9 +128,7 @@ def _load_named(name: str, huggingface_heads: bool, hub: dict[str, Any]) -> XCli
     if row is not None and row.bundled:
         return _load_folder(BUNDLED / row.name, False)
     repository = row.huggingface_id if row is not None else name
-    paths = fetch(
-        repository, [(CONFIG_FILE,), (WEIGHTS_FILE, OLD_WEIGHTS_FILE)], optional=(PREPROCESSOR_FILE,), **hub
-    )
+    paths = fetch(repository, [(CONFIG_FILE,), (WEIGHTS_FILE, OLD_WEIGHTS_FILE)], optional=(PREPROCESSOR_FILE,), **hub)
     return _load_parts({path.name: path for path in paths}, repository, huggingface_heads, row.name if row is not None else repository)
 
 
@@ -229,21 +227,13 @@ def _change_num_frames(model: XClip, num_frames: int, interpolate: bool, source:
 
 def _write_weights(folder: Path, state: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
     tensors = {name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in state.items()}
-    _replace(folder / WEIGHTS_FILE, lambda path: save_file(tensors, path, metadata={"format": "pt", **metadata}))
+    with replacing(folder / WEIGHTS_FILE) as beside:
+        save_file(tensors, beside, metadata={"format": "pt", **metadata})
 
 
 def _write_json(path: Path, values: Mapping[str, Any]) -> None:
     text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
-    _replace(path, lambda beside: beside.write_text(text, encoding="utf-8"))
-
-
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(beside)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_text(path, text)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

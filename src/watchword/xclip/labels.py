@@ -15,7 +15,7 @@ from .model import XClip
 
 __all__ = ["BACKGROUND", "background_labels", "clean_labels", "encode_labels", "evaluating"]
 
-CHUNK_SIZE = 256  # labels encoded at a time: short texts together, so that a chunk is no longer than it must be
+CHUNK_SIZE = 64  # labels encoded at a time: short texts together, so that a chunk is no longer than it must be
 MAX_CACHED = 100_000
 
 BACKGROUND = (

@@ -92,7 +92,8 @@ class CrossFrameBlock(TransformerBlock):
         y = y + self.drop_path(self.attn(self.ln_1(y)))
         y = y[:, :tokens]
         y = y + self.drop_path(self.mlp(self.ln_2(y)))
-        return y.view(batch, time, tokens, width)
+        out: Tensor = y.view(batch, time, tokens, width)
+        return out
 
 
 class VisionEncoder(nn.Module):
@@ -280,7 +281,8 @@ class XClip(
         x = self.token_embedding(token_ids[:, :length]) + self.positional_embedding[:length]
         x = self.transformer(x)
         x = self.ln_final(x[torch.arange(len(x), device=x.device), ends])
-        return x @ self.text_projection
+        out: Tensor = x @ self.text_projection
+        return out
 
     def score(self, features: VideoFeatures, text: Tensor) -> Tensor:
         """Logits (B, K) of each label's text feature (K, E) for each video, by the video-specific prompts (spec sections 5 and 6).
@@ -293,7 +295,8 @@ class XClip(
         video, labels = F.normalize(features.video.float(), dim=-1, eps=0), labels.float()
         # Dividing the products by the lengths spares a normalised copy of every label for every video.
         cosine = (labels @ video.unsqueeze(-1)).squeeze(-1) / torch.linalg.vector_norm(labels, dim=-1)
-        return self.logit_scale.float().exp() * cosine
+        logits: Tensor = self.logit_scale.float().exp() * cosine
+        return logits
 
     def forward(self, video: Tensor, token_ids: Tensor) -> XClipOutput:
         """Clips (B, T, 3, R, R) and token ids (K, L) -> logits (B, K) and the features they came from."""

@@ -52,7 +52,7 @@ class ImageTextProgram:
         samples = [self.held_out[0, index] for index in range(count)]
         frames = torch.stack([torch.as_tensor(sample["frames"]) for sample in samples])
         captions = torch.tensor([sample["caption"] for sample in samples])
-        kept, labels = captions.unique(return_inverse=True)
+        kept, labels = torch.unique(captions, return_inverse=True)
         device = self.model.logit_scale.device
         features = self.model.encode_video(to_tensor(frames, self.model.config.preprocessing).to(device))
         text = self.model.encode_text(self.held_out_ids[kept].to(device))

@@ -231,6 +231,7 @@ class Tagger:
         )
         open_files: deque[_OpenFile] = deque()
         batch: list[tuple[_OpenFile, ReadWindow]] = []
+        size = 1  # grows to the batch size, so that the model starts with the first clip and not with the first full batch
 
         def score_batch() -> None:
             for (file, window), numbers in zip(batch, scorer(torch.stack([window.clip for _, window in batch])), strict=True):
@@ -248,7 +249,7 @@ class Tagger:
                     open_files[-1].num_windows += 1
                 else:
                     open_files[-1].end = item
-                if len(batch) == self.batch_size or (isinstance(item, EndOfFile) and number == len(paths) - 1 and batch):
+                if len(batch) == size or (isinstance(item, EndOfFile) and number == len(paths) - 1 and batch):
                     score_batch()
                 while open_files and open_files[0].is_complete:
                     yield open_files.popleft().result(scorer.labels)

@@ -1,0 +1,32 @@
+"""Files that are whole or not there: written beside and renamed into place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["replacing", "write_text"]
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path beside ``path`` to write to. When the block ends it becomes ``path``; after an error it is removed and ``path`` is as before.
+
+    What was written reaches the disk before it is renamed. Raises OSError as writing does.
+    """
+    beside = path.with_name(f".{path.name[:200]}.{os.getpid()}.partial")
+    try:
+        yield beside
+        with beside.open("rb") as file:
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 with plain line ends, whole or not at all."""
+    with replacing(path) as beside:
+        beside.write_text(text, encoding="utf-8", newline="\n")
