@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -18,11 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchword.datasets import batches
+from watchword.datasets.videos import VideoClips, read_annotations
 from watchword.errors import CheckpointError, ConfigError
+from watchword.playground import write_folder
 from watchword.training import load_recipe
 from watchword.training.checkpoint import load_state, save_state
 from watchword.training.schedule import warmup_cosine
-from watchword.xclip import XClip
+from watchword.xclip import XClip, XClipConfig
 
 TINY_MODEL = {
     "image_size": 32, "patch_size": 16, "vision_width": 64, "vision_layers": 2, "embed_dim": 64, "text_width": 64, "text_layers": 1,
@@ -121,6 +124,31 @@ def test_a_video_model_starts_from_the_image_text_model(tmp_path: Path) -> None:
     assert text and all(torch.equal(before[name], after[name]) for name in text)
     assert torch.allclose(before["visual.conv1.weight"], after["visual.conv1.weight"], atol=1e-9)
     assert "mit.positional_embedding" in after and "mit.positional_embedding" not in before
+
+
+def test_supervised_training_on_video_files_gives_a_model_that_tags(tmp_path: Path) -> None:
+    write_folder(tmp_path / "clips", 4, size=64, duration_seconds=0.5)
+    annotations = str(tmp_path / "clips" / "annotations.csv")
+    values = {**SUPERVISED, "data": {"kind": "videos", "annotations": annotations, "held_out": annotations}}
+    values["training"] = {**TRAINING, "num_steps": 2, "num_workers": 1}
+    run_to_the_end(write(tmp_path, values), tmp_path / "run")
+    model = XClip.from_pretrained(tmp_path / "run" / "model")
+    with Path(annotations).open(newline="") as file:
+        labels = sorted({row["label"] for row in csv.DictReader(file)})
+    assert list(model.config.class_names) == labels and model.config.weights == "tiny"
+    tags = model.tag(tmp_path / "clips" / "00000.mp4", labels)
+    assert {tag.label for tag in tags} == set(labels)
+
+
+def test_annotation_lists_are_checked_before_training(tmp_path: Path) -> None:
+    for text, named in (("path,label\na.mp4,\n", "line 2"), ("path,label\n", "no videos"), ("file,label\na.mp4,x\n", "line 2")):
+        (tmp_path / "list.csv").write_text(text)
+        with pytest.raises(ConfigError, match=named):
+            read_annotations(tmp_path / "list.csv")
+    with pytest.raises(ConfigError, match="no such"):
+        read_annotations(tmp_path / "none.csv")
+    with pytest.raises(ConfigError, match="'y' of the held-out list"):
+        VideoClips([(Path("a.mp4"), "y")], ["x"], XClipConfig(), training=False, seed=0)
 
 
 @pytest.mark.parametrize(
