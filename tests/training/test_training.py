@@ -22,7 +22,7 @@ from watchword.datasets import batches
 from watchword.datasets.videos import VideoClips, read_annotations
 from watchword.errors import CheckpointError, ConfigError
 from watchword.playground import write_folder
-from watchword.training import load_recipe
+from watchword.training import load_recipe, run
 from watchword.training.checkpoint import load_state, save_state
 from watchword.training.schedule import warmup_cosine
 from watchword.xclip import XClip, XClipConfig
@@ -71,8 +71,8 @@ def run_to_the_end(recipe: Path, out: Path) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def weights(run: Path) -> dict[str, torch.Tensor]:
-    return XClip.from_pretrained(run / "model").state_dict()
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return XClip.from_pretrained(folder / "model").state_dict()
 
 
 @pytest.mark.parametrize("values", [IMAGE_TEXT, SUPERVISED], ids=["image_text", "supervised"])
@@ -203,6 +203,24 @@ def test_schedule_rises_falls_and_ends_where_it_says() -> None:
     assert factors[:11] == sorted(factors[:11]) and factors[0] > 0
     assert factors[10] == 1 and factors[10:] == sorted(factors[10:], reverse=True)
     assert factors[100] == pytest.approx(0.1)
+
+
+def test_accumulated_steps_equal_the_whole_batch(tmp_path: Path) -> None:
+    values = {**SUPERVISED, "model": {**SUPERVISED["model"], "drop_path": 0.0}}
+    ends = []
+    for accumulation in (1, 3):
+        values["training"] = {**TRAINING, "num_steps": 3, "accumulation": accumulation, "optimizer": {"learning_rate": 1e-3, "eps": 1e-3}}
+        run(load_recipe(write(tmp_path, values)), tmp_path / f"run{accumulation}", progress=False)
+        ends.append(weights(tmp_path / f"run{accumulation}"))
+    assert all(torch.allclose(ends[0][name], ends[1][name], atol=1e-5) for name in ends[0])
+
+
+def test_mixing_and_the_released_schedule_are_settings(tmp_path: Path) -> None:
+    optimizer = {"learning_rate": 1e-3, "schedule": "released", "warmup_steps": 2}
+    values = {**SUPERVISED, "mixing": {}, "training": {**TRAINING, "num_steps": 4, "optimizer": optimizer}}
+    run(load_recipe(write(tmp_path, values)), tmp_path / "run", progress=False)
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["learning_rate"] for line in lines if "loss" in line][:3] == [0, 0, 5e-4]
 
 
 def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:

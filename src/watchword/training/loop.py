@@ -21,7 +21,7 @@ from ..errors import ConfigError
 from ..files import write_text
 from .checkpoint import load_state, save_state
 from .log import RunLog
-from .schedule import warmup_cosine
+from .schedule import released_rate, warmup_cosine
 from .settings import OptimizerSettings, TrainingSettings
 
 __all__ = ["Program", "train"]
@@ -75,14 +75,8 @@ def train(program: Program, settings: TrainingSettings, folder: str | Path, *, p
     with RunLog(folder, start_step=start, num_steps=settings.num_steps, description=program.name, progress=progress) as log:
         began = time.monotonic()
         for step, batch in enumerate(_load(program.dataset, settings, start), start=start):
-            factor = warmup_cosine(
-                step,
-                num_steps=settings.num_steps,
-                warmup_steps=settings.optimizer.warmup_steps,
-                final_fraction=settings.optimizer.final_fraction,
-            )
-            for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
-                group["lr"] = rate * factor
+            for group, base in zip(optimizer.param_groups, base_rates, strict=True):
+                group["lr"] = _rate(step, base, settings, len(program.dataset))
             numbers = _step(program, model, optimizer, settings, step, batch)
             done = step + 1
             log.advance(done)
@@ -92,7 +86,7 @@ def train(program: Program, settings: TrainingSettings, folder: str | Path, *, p
                     done,
                     {
                         **{k: float(v) for k, v in numbers.items()},
-                        "learning_rate": base_rates[0] * factor,
+                        "learning_rate": optimizer.param_groups[0]["lr"],
                         "samples_per_second": round(rate, 2),
                     },
                 )
@@ -129,17 +123,43 @@ def _step(
     model.train()
     torch.manual_seed(settings.seed * 1_000_003 + step)  # dropout of a step is the same after a resume
     batch = {name: value.to(settings.device) if isinstance(value, Tensor) else value for name, value in batch.items()}
-    with torch.autocast(torch.device(settings.device).type, dtype=torch.bfloat16, enabled=settings.precision == "bfloat16"):
-        loss, numbers = program.loss(batch)
-    if not torch.isfinite(loss):
-        raise ConfigError(f"the loss is {float(loss)} at step {step + 1}; lower the learning rate or use precision float32")
-    loss.backward()  # type: ignore[no-untyped-call]
+    total: dict[str, Tensor] = {}
+    for part in _parts(batch, settings):
+        with torch.autocast(torch.device(settings.device).type, dtype=torch.bfloat16, enabled=settings.precision == "bfloat16"):
+            loss, numbers = program.loss(part)
+        if not torch.isfinite(loss):
+            raise ConfigError(f"the loss is {float(loss)} at step {step + 1}; lower the learning rate or use precision float32")
+        share = len(next(iter(part.values()))) / settings.batch_size
+        (loss * share).backward()  # type: ignore[no-untyped-call]
+        total = {name: total.get(name, 0) + share * value.detach() for name, value in {"loss": loss, **numbers}.items()}
     if settings.optimizer.clip_gradient_norm is not None:
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         torch.nn.utils.clip_grad_norm_(parameters, settings.optimizer.clip_gradient_norm)
     optimizer.step()
     optimizer.zero_grad()
-    return {"loss": loss.detach(), **numbers}
+    return total
+
+
+def _parts(batch: dict[str, Any], settings: TrainingSettings) -> list[dict[str, Any]]:
+    size = -(-settings.batch_size // settings.accumulation)
+    return [{name: values[start : start + size] for name, values in batch.items()} for start in range(0, settings.batch_size, size)]
+
+
+def _rate(step: int, base: float, settings: TrainingSettings, num_samples: int) -> float:
+    optimizer, accumulation = settings.optimizer, settings.accumulation
+    if optimizer.schedule == "cosine":
+        return base * warmup_cosine(
+            step, num_steps=settings.num_steps, warmup_steps=optimizer.warmup_steps, final_fraction=optimizer.final_fraction
+        )
+    return released_rate(
+        step,
+        base=base,
+        floor=optimizer.final_fraction * optimizer.learning_rate,
+        num_iterations=settings.num_steps * accumulation,
+        warmup_iterations=optimizer.warmup_steps * accumulation,
+        iterations_per_epoch=max(accumulation, num_samples * accumulation // settings.batch_size),
+        accumulation=accumulation,
+    )
 
 
 def _evaluate(program: Program, model: nn.Module) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ..datasets.videos import VideoClips, read_annotations
 from ..errors import ConfigError
 from ..playground import PHRASES
 from ..xclip.config import XClipConfig
+from ..xclip.mixing import Mixing
 from ..xclip.model import XClip
 from ..xclip.recipe import ImageTextProgram, SupervisedProgram, expand_to_video
 from .loop import Program, train
@@ -62,6 +63,14 @@ class ImageTextRecipe(_Checked):
     training: TrainingSettings
 
 
+class MixingSettings(_Checked):
+    """Mixup and cutmix; the defaults are the paper's."""
+
+    mixup_alpha: float = Field(default=0.8, gt=0)
+    cutmix_alpha: float = Field(default=1.0, gt=0)
+    cutmix_probability: float = Field(default=0.5, ge=0, le=1)
+
+
 class SupervisedRecipe(_Checked):
     """Supervised X-CLIP.
 
@@ -75,6 +84,7 @@ class SupervisedRecipe(_Checked):
     start: Path | None = None
     train_text: bool = False
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
+    mixing: MixingSettings | None = None
     data: ClipsData | VideosData = Field(discriminator="kind")
     training: TrainingSettings
 
@@ -179,5 +189,6 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
         class_names=config.class_names,
         train_text=recipe.train_text,
         label_smoothing=recipe.label_smoothing,
+        mixing=Mixing(**recipe.mixing.model_dump()) if recipe.mixing else None,
         held_out=samples[1],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["warmup_cosine"]
+__all__ = ["released_rate", "warmup_cosine"]
 
 
 def warmup_cosine(step: int, *, num_steps: int, warmup_steps: int, final_fraction: float) -> float:
@@ -13,3 +13,27 @@ def warmup_cosine(step: int, *, num_steps: int, warmup_steps: int, final_fractio
         return (step + 1) / (warmup_steps + 1)
     done = (step - warmup_steps) / max(1, num_steps - warmup_steps)
     return final_fraction + (1 - final_fraction) * (1 + math.cos(math.pi * min(1.0, done))) / 2
+
+
+def released_rate(
+    step: int,
+    *,
+    base: float,
+    floor: float,
+    num_iterations: int,
+    warmup_iterations: int,
+    iterations_per_epoch: int,
+    accumulation: int = 1,
+) -> float:
+    """The rate that the released X-CLIP code uses at an optimizer step (spec section 10.5, quirks 4 to 7).
+
+    It counts micro-batches ("iterations"), is one update late, so that the first two steps without accumulation run at 0, does not
+    take the warm-up off the cosine, and ends at one ``floor`` for all groups. An epoch's last incomplete accumulation is dropped.
+    """
+    if step == 0:
+        return 0.0
+    epoch, place = divmod(step - 1, iterations_per_epoch // accumulation)
+    done = epoch * iterations_per_epoch + (place + 1) * accumulation - 1
+    if done < warmup_iterations:
+        return base * done / warmup_iterations
+    return floor + (base - floor) * (1 + math.cos(math.pi * min(1.0, done / num_iterations))) / 2

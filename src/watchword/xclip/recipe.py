@@ -15,6 +15,7 @@ from ..layers import contrastive_loss
 from ..text import tokenize
 from .config import XClipConfig
 from .inputs import to_tensor
+from .mixing import Mixing, smoothed_targets
 from .model import XClip
 
 __all__ = ["ImageTextProgram", "SupervisedProgram", "expand_to_video", "is_new_part", "parameter_groups"]
@@ -69,6 +70,7 @@ class SupervisedProgram:
     Args:
         dataset: gives ``frames`` uint8 (T, R, R, 3) and ``label``, an index into ``class_names``.
         train_text: also train the text encoder; the paper's own runs keep it frozen.
+        mixing: mixup and cutmix of the training clips, or None.
         held_out: the same kind of data set, for ``evaluate``.
     """
 
@@ -82,10 +84,12 @@ class SupervisedProgram:
         class_names: Sequence[str],
         train_text: bool,
         label_smoothing: float,
+        mixing: Mixing | None,
         held_out: Any,
     ) -> None:
         self.model, self.dataset, self.held_out = model, dataset, held_out
         self.class_names, self.train_text, self.label_smoothing = tuple(class_names), train_text, label_smoothing
+        self.mixing = mixing
         self.token_ids = tokenize(self.class_names, context_length=model.config.context_length)
         self.text: Tensor | None = None  # of the frozen text encoder
 
@@ -103,10 +107,14 @@ class SupervisedProgram:
         return self.text
 
     def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        features = self.model.encode_video(to_tensor(batch["frames"], self.model.config.preprocessing))
+        video = to_tensor(batch["frames"], self.model.config.preprocessing)
+        targets = smoothed_targets(batch["label"], len(self.class_names), self.label_smoothing)
+        if self.mixing is not None:
+            video, targets = self.mixing.draw(len(video), *video.shape[-2:])(video, targets)
+        features = self.model.encode_video(video)
         logits = self.model.score(features, self.class_features())
         right = logits.detach().argmax(dim=1) == batch["label"]
-        return F.cross_entropy(logits, batch["label"], label_smoothing=self.label_smoothing), {"top1": 100 * right.float().mean()}
+        return F.cross_entropy(logits, targets), {"top1": 100 * right.float().mean()}
 
     def evaluate(self) -> dict[str, Any]:
         """Top-1 in percent over the held-out clips, every one counted once."""
