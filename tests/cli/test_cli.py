@@ -13,9 +13,11 @@ from typing import Any
 
 import pysubs2
 import pytest
+import torch
 
 from tiny_clips import tiny_model, write_video
 from watchword.cli import main
+from watchword.xclip import XClip
 
 LABELS = "making coffee, going backpacking, playing chess"
 
@@ -254,6 +256,14 @@ def test_convert_there_and_back(watchword: Any, model: str, clip: Path, tmp_path
         for source in (model, tmp_path / "back")
     ]
     assert scores[0] == scores[1]
+
+
+def test_convert_to_half_the_size(watchword: Any, model: str, tmp_path: Path) -> None:
+    assert watchword("convert", model, tmp_path / "half", "--half").code == 0
+    sizes = [(Path(folder) / "model.safetensors").stat().st_size for folder in (model, tmp_path / "half")]
+    assert sizes[1] < 0.55 * sizes[0]
+    whole, half = XClip.from_pretrained(model).state_dict(), XClip.from_pretrained(tmp_path / "half").state_dict()
+    assert all(torch.equal(half[name], whole[name].half().float()) for name in whole)
 
 
 def test_demo_with_any_model(watchword: Any, model: str, tmp_path: Path) -> None:

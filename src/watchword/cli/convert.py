@@ -26,6 +26,7 @@ def convert(
     ),
     num_frames: int | None = typer.Option(None, "--num-frames", min=1, help="Frames of a clip, if another number is wanted."),
     interpolate: bool = typer.Option(False, "--interpolate", help="With --num-frames: interpolate the temporal positions."),
+    half: bool = typer.Option(False, "--half", help="Write float16: half the size, rounded; loading makes float32 of it again."),
     activation: str | None = typer.Option(None, "--activation", help="For files that do not say it: quick_gelu or gelu."),
 ) -> None:
     """Convert X-CLIP weights. What is missing, extra or of another shape is an error with a table, and nothing is written."""
@@ -35,6 +36,8 @@ def convert(
         from ..xclip.checkpoints import load, save, save_huggingface
 
         model = load(source, num_frames=num_frames, temporal_interpolation=interpolate, activation=activation)
+        if half:
+            model.half()
         (save if to is Target.watchword else save_huggingface)(model, out)
     config = model.config
     note(f"wrote {out}: {config.num_frames} frames of {config.image_size} pixels, weights {config.weights!r}")

@@ -21,7 +21,7 @@ def evaluate(
     benchmark: Benchmark = typer.Argument(..., help="The protocol."),
     model: str = typer.Option("playground", "--model", "-m", help="Weights, as in `watchword tag`."),
     clips: Path = typer.Option(Path("runs/evaluation-clips"), "--clips", help="Folder of the test clips; those missing are rendered."),
-    num_clips: int = typer.Option(460, "--num-clips", min=1, help="How many; all unseen combinations occur equally often."),
+    num_clips: int = typer.Option(464, "--num-clips", min=1, help="How many; all unseen combinations occur equally often."),
     seed: int = typer.Option(1000, "--seed", min=0, help="Other seeds give other clips."),
     as_json: bool = typer.Option(False, "--json", help="JSON in place of the table."),
 ) -> None:

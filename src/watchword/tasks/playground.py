@@ -46,7 +46,7 @@ class PlaygroundResult:
         return {name: value for name, value in vars(self).items() if name != "guesses"}
 
 
-def evaluate(model: XClip, folder: str | Path, *, num_clips: int = 480, seed: int = 1000, split: Split = "unseen") -> PlaygroundResult:
+def evaluate(model: XClip, folder: str | Path, *, num_clips: int = 464, seed: int = 1000, split: Split = "unseen") -> PlaygroundResult:
     """Tag ``num_clips`` clips of a split, written to ``folder`` (those already there are taken), all combinations equally often."""
     truth = write_folder(folder, num_clips, seed=seed, split=split)
     paths = [Path(folder) / clip["path"] for clip in truth]
