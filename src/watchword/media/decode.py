@@ -7,7 +7,7 @@ import os
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count
+from itertools import chain, count, dropwhile
 from typing import cast
 
 import av.error
@@ -15,10 +15,11 @@ import numpy as np
 from av.container import InputContainer
 from av.packet import Packet
 from av.video.frame import VideoFrame
+from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
-from watchword.media.errors import NoDecodableFramesError, NoVideoError
-from watchword.media.index import FrameIndex, Int64Array, decoded, index_by_decoding, index_packets
+from watchword.media.errors import MediaError, NoDecodableFramesError, NoVideoError, UnreadableFileError
+from watchword.media.index import FrameIndex, Int64Array, decoded, index_by_decoding, index_packets, is_intra
 from watchword.media.limits import Limits
 from watchword.media.probe import Path, check_pixels, choose_video, open_container, read_only
 
@@ -68,6 +69,9 @@ class Session:
         self.num_errors = 0
         self.care = 0
         self.missing: set[int] = set()
+        self.reformatter = VideoReformatter()
+        self._coming: Iterator[VideoFrame] | None = None
+        self._next_number = 0
         self._open()
         self.declared_size = (self.stream.width, self.stream.height)
         self.pixel_aspect = self.stream.sample_aspect_ratio
@@ -75,11 +79,14 @@ class Session:
 
     def _open(self) -> None:
         self.container: InputContainer = open_container(self.path, self.limits)
-        stream = choose_video(self.container)
-        if stream is None:
+        try:
+            stream = choose_video(self.container)
+            if stream is None:
+                raise NoVideoError(self.path, "no video in the file (a cover picture is not one); give a video file")
+            check_pixels(self.path, stream, self.limits)
+        except MediaError:
             self.container.close()
-            raise NoVideoError(self.path, "no video in the file (a cover picture is not one); give a video file")
-        check_pixels(self.path, stream, self.limits)
+            raise
         read_only(self.container, stream)
         self.stream: VideoStream = stream
         if self.num_threads is None:
@@ -88,6 +95,7 @@ class Session:
         stream.codec_context.thread_type = "AUTO"
 
     def reopen(self) -> None:
+        self._coming = None
         self.container.close()
         self._open()
 
@@ -136,7 +144,7 @@ class Session:
         if index.kept:
             yield from ((int(number), index.kept[number]) for number in numbers)
         elif not index.by_packets:
-            yield from self._counted(numbers)
+            yield from self._counted(index, numbers)
         elif len(numbers):
             if len(index.suspects) and not self.care:
                 self._take_care(1)
@@ -148,6 +156,8 @@ class Session:
 
         The search goes from the keyframe before it over everything that a decoder could need, then over the whole file.
         """
+        if not index.by_packets:
+            raise UnreadableFileError(self.path, f"frame {number} is gone; has the file changed while it was read?")
         keys = index.key_position[index.key_position <= index.position[number]]
         for start in dict.fromkeys((int(keys[-2:][0]), 0)):
             best: tuple[int, VideoFrame] | None = None
@@ -161,18 +171,29 @@ class Session:
                 return best
         raise NoDecodableFramesError(self.path, "no frame of the video can be decoded", stream=self.stream.index)
 
-    def _counted(self, numbers: Int64Array) -> Iterator[tuple[int, VideoFrame]]:
+    def _counted(self, index: FrameIndex, numbers: Int64Array) -> Iterator[tuple[int, VideoFrame]]:
+        """Frames by count: onwards from where the last call ended, or from a keyframe, whichever decodes less."""
+        for number in numbers.tolist():
+            key = int(np.searchsorted(index.key_frame, number, side="right")) - 1
+            first, start = (int(index.key_frame[key]), int(index.key_position[key])) if key >= 0 else (0, 0)
+            if self._coming is None or not first - _PACKETS_WORTH_A_SEEK <= self._next_number <= number:
+                self._coming, self._next_number = self._all_from(start), first
+            frame = None
+            while self._next_number <= number:
+                frame, self._next_number = next(self._coming, None), self._next_number + 1
+            if frame is None:
+                self.missing.add(number)
+            else:
+                yield number, frame
+
+    def _all_from(self, start: int) -> Iterator[VideoFrame]:
+        """All frames from the packet at `start` on. Packets before it are read, not decoded: times tell no place here."""
         self.reopen()
-        wanted = set(numbers.tolist())
         packets = self.container.demux(self.stream)
-        number = 0
-        for frames in decoded(packets):
-            for frame in frames or ():
-                if number in wanted:
-                    yield number, frame
-                number += 1
-            if number > numbers[-1]:
-                return
+        for _ in range(start):
+            next(packet for packet in packets if packet.size)
+        frames = (frame for some in decoded(packets) for frame in some or ())
+        return dropwhile(lambda frame: not is_intra(frame), frames) if start else frames
 
     def _run(self, index: FrameIndex, run: Run) -> Iterator[tuple[int, VideoFrame]]:
         """Decode one run: again and carefully at the first sign of damage, and from an earlier keyframe if its first

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import cast
 
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from av.container import InputContainer
 from av.packet import Packet
-from av.video.frame import VideoFrame
+from av.video.frame import PictureType, VideoFrame
 from av.video.stream import VideoStream
 
 from watchword.media.errors import LimitError, NoDecodableFramesError
@@ -34,6 +34,10 @@ _KEYFRAMES_TRUSTED = frozenset(
     """h264 hevc vvc av1 vp8 vp9 mpeg4 mpeg1video mpeg2video mjpeg prores dnxhd theora h263 flv1 vc1
     wmv1 wmv2 wmv3 msmpeg4v2 msmpeg4v3 ffv1 huffyuv utvideo""".split()  # noqa: SIM905
 )
+# Codecs that always put out the same frames after a keyframe, whatever came before it: after it frames can be counted.
+_COUNTED_FROM_KEYFRAMES = frozenset(("mpeg4", "mpeg1video", "mpeg2video"))
+# A step back in time that is more than the overlap of two joined recordings.
+_BACK_SECONDS = 1.0
 # Frames of a decoding pass that are kept: enough for a clip of some ten seconds at 320x240.
 _KEPT_BYTES = 64 << 20
 
@@ -46,8 +50,9 @@ class FrameIndex:
     times: (num_frames,) the same in seconds.
     end_seconds: when the last frame stops being shown.
     position: (num_frames,) where in the file's packet order each frame's packet stands; empty if the frames had to be
-        decoded to be found, in which case frames can only be had by decoding from the beginning.
+        decoded to be found, in which case they are counted as they come out of the decoder.
     key_position, key_pts, key_dts: the packets at which decoding can start.
+    key_frame: without `position`, the frame that each packet of `key_position` gives; frames after it are counted.
     suspects: frames whose packets look damaged.
     preamble: what a decoder that starts later than at the first packet must be given before (see `packets.encoder_notes`).
     kept: frames of the decoding pass, if they were few and small enough to keep.
@@ -60,6 +65,7 @@ class FrameIndex:
     key_position: Int64Array
     key_pts: Int64Array
     key_dts: Int64Array
+    key_frame: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
     warnings: tuple[str, ...] = ()
     suspects: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
     preamble: bytes = b""
@@ -180,11 +186,14 @@ def index_by_decoding(
 ) -> FrameIndex:
     """Index a stream by decoding all of it. Memory is bounded: frames are kept only while they are few and small."""
     pts, kept, kept_bytes, errors, duration = array("q"), cast("list[VideoFrame]", []), 0, 0, 0
-    for frames in decoded(packets):
+    key_position, key_frame = array("q"), array("q")
+    for frames in decoded(_noting_keys(packets, stream, key_position)):
         if frames is None:
             errors += 1
             continue
         for frame in frames:
+            if is_intra(frame):
+                key_frame.append(len(pts))
             pts.append(NO_TIME if frame.pts is None else frame.pts)
             duration = frame.duration or duration
             kept_bytes += sum(plane.buffer_size for plane in frame.planes)
@@ -197,8 +206,31 @@ def index_by_decoding(
     if not pts:
         raise NoDecodableFramesError(path, "no frame of the video can be decoded", stream=stream.index)
     times = _mend_times(np.frombuffer(pts, np.int64), duration or 1, "avi" in container.format.name.split(","))
-    warnings = (f"{errors} damaged packets gave no frame",) if errors else ()
-    return _index(times, stream, path, limits, duration=duration, warnings=warnings, kept=kept)
+    warnings = [f"{errors} damaged packets gave no frame"] if errors else []
+    back = np.flatnonzero(np.diff(times) * (stream.time_base or 0) < -_BACK_SECONDS)
+    if len(back):
+        warnings.append(f"times start anew at frame {back[0] + 1}: what comes after has no time of its own, only numbers")
+    countable = stream.codec_context.codec.canonical_name in _COUNTED_FROM_KEYFRAMES and len(key_position) == len(key_frame)
+    keys = [np.frombuffer(found, np.int64)[: None if countable and not errors else 0] for found in (key_position, key_frame)]
+    index = _index(times, stream, path, limits, duration=duration, warnings=tuple(warnings), kept=kept)
+    return replace(index, key_position=keys[0], key_frame=keys[1])
+
+
+def is_intra(frame: VideoFrame) -> bool:
+    """Whether the frame came out of a keyframe's packet."""
+    return frame.key_frame and frame.pict_type == PictureType.I
+
+
+def _noting_keys(
+    packets: Iterator[Packet[VideoStream]], stream: VideoStream, key_position: array[int]
+) -> Iterator[Packet[VideoStream]]:
+    tests, position = packet_tests(stream), 0
+    for packet in packets:
+        if packet.size:
+            if packet.is_keyframe and tests.is_key(packet):
+                key_position.append(position)
+            position += 1
+        yield packet
 
 
 def decoded(packets: Iterator[Packet[VideoStream]]) -> Iterator[list[VideoFrame] | None]:

@@ -209,7 +209,6 @@ class XClip(
     nn.Module,
     PyTorchModelHubMixin,
     library_name="watchword",
-    repo_url="https://github.com/watchword/watchword",
     license="apache-2.0",
     pipeline_tag="video-classification",
 ):
