@@ -209,7 +209,7 @@ class XClip(
     nn.Module,
     PyTorchModelHubMixin,
     library_name="watchword",
-    license="apache-2.0",
+    paper_url="https://arxiv.org/abs/2208.02816",
     pipeline_tag="video-classification",
 ):
     """X-CLIP, whole. See the module's docstring; sizes and switches are in ``XClipConfig``.
