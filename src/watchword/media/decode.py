@@ -21,7 +21,8 @@ from av.video.stream import VideoStream
 from watchword.media.errors import MediaError, NoDecodableFramesError, NoVideoError, UnreadableFileError
 from watchword.media.index import FrameIndex, Int64Array, decoded, index_by_decoding, index_packets, is_intra
 from watchword.media.limits import Limits
-from watchword.media.probe import Path, check_pixels, choose_video, open_container, read_only
+from watchword.media.opening import Path, open_container
+from watchword.media.probe import check_pixels, choose_video, read_only, refuse_larger_pictures
 
 # Frames that no other frame refers to may be left out without changing the others (in HEVC and VP9 this is not as sure).
 _DROPPABLE = frozenset(("h264", "mpeg4", "mpeg2video", "mpeg1video"))
@@ -31,6 +32,9 @@ _PACKETS_WORTH_A_SEEK = 12
 _PIXELS_WORTH_A_THREAD = 640 * 480
 # So many packets that look damaged are tried at once to count the frames; of a file that has more, only those asked for.
 _MOST_SUSPECTS = 64
+# `field_order` of a codec context: unknown, progressive. Interlaced H.264 is looked at more closely, as far as the second number.
+_NOT_INTERLACED = frozenset((0, 1))
+_FRAMES_TRIED = 16
 # Packets that a decoder may need after a frame's own packet before it must put the frame out.
 _LONGEST_DELAY = 32
 
@@ -91,6 +95,7 @@ class Session:
         self.stream: VideoStream = stream
         if self.num_threads is None:
             self.num_threads = 1 if stream.width * stream.height < _PIXELS_WORTH_A_THREAD else 2
+        refuse_larger_pictures(stream, self.limits)
         stream.codec_context.thread_count = self.num_threads
         stream.codec_context.thread_type = "AUTO"
 
@@ -105,13 +110,23 @@ class Session:
     def build_index(self) -> FrameIndex:
         """Find out which frames there are. Raises NoDecodableFramesError, LimitError."""
         index = index_packets(self.container, self.stream, self.path, self.limits)
-        if index is None:
+        if index is None or self._fields_apart(index):
             self.reopen()
             packets = self.container.demux(self.stream)
             index = index_by_decoding(packets, self.container, self.stream, self.path, self.limits)
         elif 0 < len(index.suspects) <= _MOST_SUSPECTS:
             index = self._without_missing(index)
         return index
+
+    def _fields_apart(self, index: FrameIndex) -> bool:
+        """Whether the fields of interlaced H.264 come in packets of their own, so that packets count each frame twice."""
+        context = self.stream.codec_context
+        if context.codec.canonical_name != "h264" or context.field_order in _NOT_INTERLACED:
+            return False
+        tried = np.arange(min(len(index), _FRAMES_TRIED))
+        num_found = sum(1 for _ in self.frames(index, tried))
+        self.missing.clear()
+        return num_found <= 0.75 * len(tried)
 
     def _without_missing(self, index: FrameIndex) -> FrameIndex:
         """Try the frames whose packets look damaged, and take those that do not decode out of the index."""
@@ -191,7 +206,7 @@ class Session:
         self.reopen()
         packets = self.container.demux(self.stream)
         for _ in range(start):
-            next(packet for packet in packets if packet.size)
+            next((packet for packet in packets if packet.size), None)
         frames = (frame for some in decoded(packets) for frame in some or ())
         return dropwhile(lambda frame: not is_intra(frame), frames) if start else frames
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
@@ -13,14 +13,15 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from av.video.frame import VideoFrame
-from av.video.reformatter import Interpolation, VideoReformatter
+from av.video.reformatter import Interpolation
 
 from watchword.errors import InputError
 from watchword.media.decode import Session
 from watchword.media.errors import LimitError
 from watchword.media.index import Float64Array, FrameIndex, Int64Array
 from watchword.media.limits import DEFAULT_LIMITS, Limits
-from watchword.media.probe import MediaInfo, Orientation, Path, orientation, probe, shown_size
+from watchword.media.opening import Path
+from watchword.media.probe import MediaInfo, Orientation, orientation, probe, shown_size
 
 Size = int | tuple[int, int] | None
 Image = npt.NDArray[np.uint8]
@@ -94,7 +95,6 @@ class VideoReader:
         self._session: Session | None = None
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        self._reformatter = VideoReformatter()
 
     def __enter__(self) -> Self:
         return self
@@ -107,6 +107,8 @@ class VideoReader:
         if self._session is not None and self._pid == os.getpid():
             self._session.close()
         self._session = None
+        if self._index is not None:
+            self._index = replace(self._index, kept=[])
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "limits": self.limits, "num_threads": self.num_threads}
@@ -167,9 +169,12 @@ class VideoReader:
             InputError: an index out of range.
             MediaError: the file cannot be read; NoDecodableFramesError, if there is no frame at all to give.
         """
-        with self._lock:
+        with self._turn():
             index = self._indexed()
-            numbers = np.asarray(indices, np.int64).reshape(-1)
+            numbers = np.asarray(indices).reshape(-1)
+            if len(numbers) and numbers.dtype.kind not in "iu":
+                raise InputError(f"frame numbers must be whole numbers, not {numbers.dtype}; `at` takes times")
+            numbers = numbers.astype(np.int64)
             if len(numbers) and not (-len(index) <= numbers.min() and numbers.max() < len(index)):
                 wrong = numbers.max() if numbers.max() >= len(index) else numbers.min()
                 raise InputError(f"frame {wrong} of {os.fspath(self.path)!r}: it has {len(index)} frames")
@@ -219,8 +224,8 @@ class VideoReader:
     ) -> Iterator[Frame]:
         """Frames one after the other, in memory that does not grow with the length of the file.
 
-        start, end: as in `uniform`.  every_seconds: instead of all frames, those shown at start, start + every_seconds,
-        and so on, none twice. Damaged frames are left out. Other arguments, errors: see `read`.
+        start, end: as in `uniform`.  every_seconds: instead of all frames, those on show at start, start + every_seconds,
+        and so on before end, none twice. Damaged frames are left out. Other arguments, errors: see `read`.
         """
         index = self._indexed()
         first, last = self._range(start, end)
@@ -230,7 +235,9 @@ class VideoReader:
                 raise InputError(f"every_seconds is {every_seconds}; it must be more than 0")
             begin = float(index.times[first]) if start is None else start
             upto = index.end_seconds if end is None else end
-            numbers = numbers[_shown_at_ticks(index.times[numbers], begin, every_seconds, upto)]
+            numbers = np.arange(self.index_at([begin])[0], last)
+            ascending = np.maximum.accumulate(index.times[numbers])
+            numbers = numbers[_shown_at_ticks(np.maximum(ascending, begin), begin, every_seconds, upto)]
         return self._iterate(index, numbers, size, transform)
 
     def _iterate(self, index: FrameIndex, numbers: Int64Array, size: Size, transform: Transform | None) -> Iterator[Frame]:
@@ -239,12 +246,16 @@ class VideoReader:
         try:
             for number, frame in session.frames(index, numbers):
                 image = self._convert(session, frame, size)
-                yield Frame(image if transform is None else transform(image), float(index.times[number]))
+                yield Frame(_transformed(image, transform), float(index.times[number]))
+                if session.pid != os.getpid():
+                    yield from self._iterate(index, numbers[numbers > number], size, transform)
+                    return
         finally:
-            self._num_errors += session.num_errors
-            self._left_out |= session.missing
             if session.pid == os.getpid():
                 session.close()
+            with self._turn():
+                self._num_errors += session.num_errors
+                self._left_out |= session.missing
 
     def _range(self, start: float | None, end: float | None) -> tuple[int, int]:
         times = np.maximum.accumulate(self.times)
@@ -258,31 +269,38 @@ class VideoReader:
         return first, last
 
     def _opened(self) -> Session:
-        if self._pid != os.getpid():
-            self._forget()
         if self._session is None:
             self._session = Session(self.path, self.limits, self.num_threads)
         return self._session
 
+    def _turn(self) -> threading.RLock:
+        """The lock to hold while using the session; a new one after a fork, for who held the old one may not be here."""
+        if self._pid != os.getpid():
+            self._forget()
+        return self._lock
+
     def _indexed(self) -> FrameIndex:
-        with self._lock:
+        with self._turn():
             if self._index is None:
                 self._index = self._opened().build_index()
             return self._index
 
     def _gather(self, index: FrameIndex, numbers: Int64Array, size: Size, transform: Transform | None) -> Frames:
         session = self._opened()
-        places = {number: np.flatnonzero(numbers == number) for number in np.unique(numbers).tolist()}
+        distinct, counts = np.unique(numbers, return_counts=True)
+        same = np.split(np.argsort(numbers, kind="stable"), np.cumsum(counts)[:-1])
+        places = dict(zip(distinct.tolist(), same, strict=False))
         times = index.times[numbers]
         rgb: Image | None = None
 
         def put(number: int, frame: VideoFrame, shown: int) -> None:
             nonlocal rgb
-            image = self._convert(session, frame, size)
-            image = image if transform is None else transform(image)
+            image = _transformed(self._convert(session, frame, size), transform)
             if rgb is None:
                 self._check_output(image, len(numbers))
                 rgb = np.empty((len(numbers), *image.shape), np.uint8)
+            if image.shape != rgb.shape[1:]:
+                raise InputError(f"transform gave arrays of different shapes: {rgb.shape[1:]} and {image.shape}")
             rgb[places[number]] = image
             times[places[number]] = index.times[shown]
 
@@ -307,17 +325,27 @@ class VideoReader:
         turn = orientation(frame)
         if self._orientation is None:
             self._orientation = turn
-        shown = shown_size(*session.declared_size, session.pixel_aspect, self._orientation.transpose)
+        declared = session.declared_size if all(session.declared_size) else (frame.width, frame.height)
+        shown = shown_size(*declared, session.pixel_aspect, self._orientation.transpose)
         width, height = _output_size(*shown, size)
         if turn.transpose:
             width, height = height, width
         resized = (width, height) != (frame.width, frame.height)
         # At full size only chroma is scaled. Bilinear: swscale widens its kernel on reduction, which keeps aliases out.
         kernel = _EXACT | (Interpolation.BILINEAR if resized else Interpolation.BICUBIC)
-        rgb = self._reformatter.reformat(frame, width, height, "rgb24", interpolation=kernel, threads=1)
+        rgb = session.reformatter.reformat(frame, width, height, "rgb24", interpolation=kernel, threads=1)
         plane = rgb.planes[0]
         rows = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, plane.line_size)[:height, : width * 3]
         return np.ascontiguousarray(turn.apply(rows.reshape(height, width, 3)))
+
+
+def _transformed(image: Image, transform: Transform | None) -> Image:
+    if transform is None:
+        return image
+    image = transform(image)
+    if image.dtype != np.uint8:
+        raise InputError(f"transform gave an array of {image.dtype}; it must give uint8")
+    return image
 
 
 def _shown_at_ticks(times: Float64Array, begin: float, step: float, end: float) -> npt.NDArray[np.bool_]:

@@ -22,8 +22,8 @@ from av.video.stream import VideoStream
 
 from watchword.media.errors import LimitError, NoDecodableFramesError
 from watchword.media.limits import Limits
+from watchword.media.opening import Path
 from watchword.media.packets import encoder_notes, packet_tests
-from watchword.media.probe import Path
 
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
@@ -207,7 +207,7 @@ def index_by_decoding(
         raise NoDecodableFramesError(path, "no frame of the video can be decoded", stream=stream.index)
     times = _mend_times(np.frombuffer(pts, np.int64), duration or 1, "avi" in container.format.name.split(","))
     warnings = [f"{errors} damaged packets gave no frame"] if errors else []
-    back = np.flatnonzero(np.diff(times) * (stream.time_base or 0) < -_BACK_SECONDS)
+    back = np.flatnonzero(np.diff(times) * float(stream.time_base or 0) < -_BACK_SECONDS)
     if len(back):
         warnings.append(f"times start anew at frame {back[0] + 1}: what comes after has no time of its own, only numbers")
     countable = stream.codec_context.codec.canonical_name in _COUNTED_FROM_KEYFRAMES and len(key_position) == len(key_frame)
@@ -221,9 +221,7 @@ def is_intra(frame: VideoFrame) -> bool:
     return frame.key_frame and frame.pict_type == PictureType.I
 
 
-def _noting_keys(
-    packets: Iterator[Packet[VideoStream]], stream: VideoStream, key_position: array[int]
-) -> Iterator[Packet[VideoStream]]:
+def _noting_keys(packets: Iterator[Packet[VideoStream]], stream: VideoStream, key_position: array[int]) -> Iterator[Packet[VideoStream]]:
     tests, position = packet_tests(stream), 0
     for packet in packets:
         if packet.size:

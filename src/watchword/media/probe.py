@@ -1,4 +1,4 @@
-"""What is in a media file: opening it safely, and the facts of its container and streams.
+"""What is in a media file: the facts of its container and streams, and which of these are read.
 
 Counts, rates and durations that a container states are called hints here, for they are often wrong: `VideoReader` finds out.
 """
@@ -6,13 +6,11 @@ Counts, rates and durations that a container states are called hints here, for t
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, cast
 
-import av
 import av.error
 import numpy as np
 from av.audio.stream import AudioStream
@@ -22,21 +20,9 @@ from av.stream import Discard, Disposition, Stream
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from watchword.media.errors import (
-    EmptyFileError,
-    LimitError,
-    MediaError,
-    MissingFileError,
-    NoDecodableFramesError,
-    NoDecoderError,
-    NoMoovError,
-    NotAFileError,
-    NotMediaError,
-    UnreadableFileError,
-)
+from watchword.media.errors import LimitError, NoDecodableFramesError, NoDecoderError
 from watchword.media.limits import DEFAULT_LIMITS, Limits
-
-Path = str | os.PathLike[str]
+from watchword.media.opening import Path, open_container
 
 _COLOR_SPACES = {1: "bt709", 4: "fcc", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "ycgco", 9: "bt2020nc"}
 _COLOR_SPACES |= {0: "gbr", 10: "bt2020c"}
@@ -45,7 +31,6 @@ _COLOR_TRANSFERS |= {13: "iec61966-2-1", 14: "bt2020-10", 15: "bt2020-12", 16: "
 _COLOR_PRIMARIES = {1: "bt709", 4: "bt470m", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "film", 9: "bt2020"}
 _COLOR_PRIMARIES |= {11: "smpte431", 12: "smpte432", 22: "ebu3213"}
 _COLOR_RANGES = {1: "tv", 2: "pc"}
-_MP4_BOXES = {b"ftyp", b"mdat", b"free", b"skip", b"wide", b"moof", b"pnot", b"styp", b"sidx", b"uuid"}
 # A video whose beginning is lost needs some packets before the first frame; one that yields nothing for so many is given up.
 _PACKETS_TO_FIRST_FRAME = 2000
 
@@ -180,94 +165,21 @@ def shown_size(width: int, height: int, aspect: Fraction | None, turned: bool) -
     return (height, width) if turned else (width, height)
 
 
-def open_file(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int]:
-    """Open a regular file for reading and return (descriptor, size in bytes). Anything else than a file is not opened.
-
-    Raises:
-        MissingFileError, NotAFileError, UnreadableFileError, EmptyFileError, LimitError
-    """
-    try:
-        _require_file(path, os.stat(path))
-        # O_NONBLOCK: should the path have become a FIFO meanwhile, opening it must not wait for a writer.
-        flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(path, os.O_RDONLY | flags)
-    except FileNotFoundError:
-        found = "a link that leads nowhere" if os.path.islink(path) else "no such file"
-        raise MissingFileError(path, f"{found}; check the path") from None
-    except ValueError:
-        raise MissingFileError(path, "no file can have this name; check the path") from None
-    except OSError as error:
-        raise UnreadableFileError(path, f"cannot be opened: {error.strerror}") from None
-    status = os.fstat(descriptor)
-    try:
-        _require_file(path, status)
-        if status.st_size == 0:
-            raise EmptyFileError(path, "the file is empty (0 bytes); fetch or record it again")
-        if status.st_size > limits.max_bytes:
-            raise LimitError(path, f"{status.st_size} bytes, more than Limits.max_bytes = {limits.max_bytes}; raise it")
-    except MediaError:
-        os.close(descriptor)
-        raise
-    return descriptor, status.st_size
-
-
-def _require_file(path: Path, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file (FIFO, socket or device)"
-        raise NotAFileError(path, f"is {kind}; give a video file")
-
-
-def open_container(path: Path, limits: Limits = DEFAULT_LIMITS) -> InputContainer:
-    """Open a media file with PyAV, by content and never by name. The caller closes it.
-
-    FFmpeg is handed an open descriptor, so no name can mean a protocol, a pattern or an option to it; and the only
-    protocol it may use is that one, so a playlist inside the file cannot make it open anything else.
-
-    Raises:
-        those of `open_file`, NotMediaError, NoMoovError, UnreadableFileError
-    """
-    descriptor, _ = open_file(path, limits)
-    options = {"fd": str(descriptor), "protocol_whitelist": "fd", "max_pixels": str(limits.max_pixels)}
-    try:
-        return av.open("fd:", "r", options=options, metadata_errors="ignore")
-    except av.error.FFmpegError as error:
-        if _lacks_moov(descriptor):
-            message = "the file is cut or incomplete: its index (moov) is missing; fetch or record it again"
-            raise NoMoovError(path, message) from None
-        # Not permitted: what the file holds (a playlist) would have FFmpeg open another one.
-        if isinstance(error, av.error.InvalidDataError | av.error.PermissionError | av.error.ProtocolNotFoundError):
-            raise NotMediaError(path, "not a media file in any format known to FFmpeg; check what it holds") from None
-        raise UnreadableFileError(path, f"cannot be read: {error.strerror}") from None
-    finally:
-        os.close(descriptor)
-
-
-def _lacks_moov(descriptor: int) -> bool:
-    """Whether the file is a chain of MP4 boxes without the one that says where the frames are."""
-    position, end = 0, os.fstat(descriptor).st_size
-    while position + 8 <= end:
-        os.lseek(descriptor, position, os.SEEK_SET)
-        header = os.read(descriptor, 16)
-        size, kind = int.from_bytes(header[:4], "big"), header[4:8]
-        if kind == b"moov" or (position == 0 and kind not in _MP4_BOXES):
-            return False
-        if size == 1:
-            size = int.from_bytes(header[8:16], "big")
-        if size < 8:
-            return True
-        position += size
-    return position > 0
-
-
 def choose_video(container: InputContainer) -> VideoStream | None:
     """The stream to show: the one marked default, else the largest. An attached picture is not a video."""
     videos = [stream for stream in container.streams.video if not stream.disposition & Disposition.attached_pic]
-    return max(videos, key=lambda s: (bool(s.disposition & Disposition.default), s.width * s.height), default=None)
+    return max(videos, key=lambda s: (bool(s.disposition & Disposition.default), _num_pixels(s)), default=None)
+
+
+def _num_pixels(stream: VideoStream) -> int:
+    # A stream without a decoder has no codec context, whatever PyAV's types say, and then knows no size.
+    return stream.width * stream.height if stream.codec_context is not None else 0
 
 
 def choose_audio(container: InputContainer) -> AudioStream | None:
-    """The sound to hear: the first stream marked default, else the first."""
-    return max(container.streams.audio, key=lambda s: bool(s.disposition & Disposition.default), default=None)
+    """The sound to hear: FFmpeg's choice, the default or richest stream; else the first."""
+    best = container.streams.best("audio")
+    return best if isinstance(best, AudioStream) else next(iter(container.streams.audio), None)
 
 
 def read_only(container: InputContainer, chosen: Stream) -> None:
@@ -283,6 +195,11 @@ def check_pixels(path: Path, stream: VideoStream, limits: Limits) -> None:
     if stream.width * stream.height > limits.max_pixels:
         message = f"{stream.width}x{stream.height}, more than Limits.max_pixels = {limits.max_pixels}; raise it"
         raise LimitError(path, message, stream=stream.index)
+
+
+def refuse_larger_pictures(stream: VideoStream, limits: Limits) -> None:
+    """Let the decoder, before it is opened, refuse pictures that turn out larger in the middle of the stream."""
+    stream.codec_context.options = {"max_pixels": str(limits.max_pixels)}
 
 
 def probe(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> MediaInfo:
@@ -301,10 +218,11 @@ def probe(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> MediaInfo:
         stream, video = choose_video(container), None
         if stream is not None:
             check_pixels(path, stream, limits)
+            refuse_larger_pictures(stream, limits)
             declared = (stream.width, stream.height)
             frame = next(_first_frames(container, stream), None)
             if frame is not None:
-                video = _video_info(stream, frame, declared)
+                video = _video_info(stream, frame, declared if all(declared) else (frame.width, frame.height))
             elif audio is None:
                 raise NoDecodableFramesError(path, "no frame of the video can be decoded", stream=stream.index)
             else:
@@ -337,7 +255,9 @@ def _first_frames(container: InputContainer, stream: VideoStream) -> Iterator[Vi
                 return
             try:
                 yield from packet.decode()
-            except av.error.InvalidDataError:
+            except EOFError:
+                return
+            except av.error.FFmpegError:
                 continue
     except av.error.FFmpegError:
         return

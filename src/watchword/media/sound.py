@@ -12,7 +12,7 @@ from watchword.errors import InputError
 from watchword.media.errors import LimitError, NoAudioError, NoDecodableFramesError, NoDecoderError, NoVideoError
 from watchword.media.frames import VideoReader
 from watchword.media.limits import DEFAULT_LIMITS, Limits
-from watchword.media.probe import Path
+from watchword.media.opening import Path
 from watchword.media.sound_source import JITTER_SECONDS, FloatArray, Piece, SoundSource
 
 __all__ = ["Sound", "iter_sound", "read_sound"]

@@ -18,7 +18,8 @@ from av.filter import Graph
 
 from watchword.media.errors import NoAudioError, NoDecoderError
 from watchword.media.limits import Limits
-from watchword.media.probe import Path, open_container, read_only
+from watchword.media.opening import Path, open_container
+from watchword.media.probe import choose_audio, read_only
 
 __all__ = ["JITTER_SECONDS", "FloatArray", "Piece", "SoundSource"]
 
@@ -189,8 +190,8 @@ def _seconds(frame: AudioFrame) -> float | None:
 
 def _choose(path: Path, container: InputContainer, stream: int | None) -> AudioStream | None:
     if stream is None:
-        best = container.streams.best("audio")
-        return best if isinstance(best, AudioStream) and best.codec_context is not None else None
+        best = choose_audio(container)
+        return best if best is not None and best.codec_context is not None else None
     for audio in container.streams.audio:
         if audio.index == stream:
             if audio.codec_context is None:

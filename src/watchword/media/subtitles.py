@@ -16,7 +16,8 @@ from watchword.media.cues import Cue, Fragment, RawCue, Repair, Subtitles, Word,
 from watchword.media.errors import LimitError, MediaError, NoSubtitlesError
 from watchword.media.languages import same_language
 from watchword.media.limits import DEFAULT_LIMITS, Limits
-from watchword.media.probe import Path, open_container, open_file, read_only
+from watchword.media.opening import Path, open_container, open_file
+from watchword.media.probe import read_only
 from watchword.media.text_encoding import NotTextError, decode_text
 from watchword.media.timed_text import ass_lines, is_timing_line, read_ass, read_cue_blocks, vtt_language, vtt_line
 from watchword.media.youtube import read_json3, read_xml
