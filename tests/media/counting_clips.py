@@ -35,19 +35,20 @@ def encode(
     sound: str | None = None,
     max_b_frames: int | None = None,
     tag: str | None = None,
+    scale: int = 1,
 ) -> Path:
-    """Write the numbered pictures, with a sine of 440 Hz of the same length if an audio codec is named."""
+    """Write the numbered pictures, `scale` times as large, with a sine of 440 Hz of the same length if an audio codec is named."""
     numbers = list(numbers)
     with av.open(str(path), "w") as container:
         video = container.add_stream(codec, rate=RATE, options=options or {})
-        video.width, video.height, video.pix_fmt = WIDTH, HEIGHT, pixel_format
+        video.width, video.height, video.pix_fmt = WIDTH * scale, HEIGHT * scale, pixel_format
         if max_b_frames is not None:
             video.codec_context.max_b_frames = max_b_frames
         if tag is not None:
             video.codec_context.codec_tag = tag
         audio = container.add_stream(sound, rate=48000, layout="mono") if sound else None
         for place, number in enumerate(numbers):
-            frame = av.VideoFrame.from_ndarray(picture(number), "gray").reformat(format=pixel_format)
+            frame = av.VideoFrame.from_ndarray(picture(number), "gray").reformat(video.width, video.height, pixel_format)
             frame.pts, frame.time_base = place, Fraction(1, RATE)
             container.mux(video.encode(frame))
         container.mux(video.encode())
@@ -115,3 +116,52 @@ def gray(path: Path, value: int, full_range: bool) -> Path:
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
     return path
+
+
+class _Bits:
+    """Bits of an H.264 NAL unit (ISO/IEC 14496-10, 7.3)."""
+
+    def __init__(self, *fields: tuple[str, int] | tuple[str, int, int]) -> None:
+        self.text = ""
+        for kind, value, *width in fields:
+            self.text += f"{value:0{width[0]}b}" if kind == "u" else "0" * ((value + 1).bit_length() - 1) + f"{value + 1:b}"
+
+    def unit(self, header: int) -> bytes:
+        text = self.text + "1"
+        text += "0" * (-len(text) % 8)
+        return b"\0\0\0\1" + bytes([header]) + int(text, 2).to_bytes(len(text) // 8, "big")
+
+
+def field_pairs(path: Path, num_frames: int) -> Path:
+    """H.264 of 32x32 pixels whose fields are pictures of their own, in a packet each: frame i is of luma 16 + 4 i or so.
+
+    No encoder at hand writes such streams. Every macroblock is stored uncompressed (I_PCM).
+    """
+    sps = [("u", 77, 8), ("u", 0, 8), ("u", 30, 8), ("e", 0), ("e", 0), ("e", 2), ("e", 1), ("u", 0, 1)]
+    sps += [("e", 1), ("e", 0), ("u", 0b00100, 5)]
+    pps = [("e", 0), ("e", 0), ("u", 0, 2), ("e", 0), ("e", 0), ("e", 0), ("u", 0, 3), ("e", 0), ("e", 0), ("e", 0), ("u", 0, 3)]
+    head = _Bits(*sps).unit(0x67) + _Bits(*pps).unit(0x68)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=RATE)
+        stream.width = stream.height = 32
+        stream.pix_fmt = "yuv420p"
+        stream.codec_context.extradata = head
+        container.start_encoding()
+        for number in range(num_frames):
+            for bottom in (0, 1):
+                bits = _Bits(("e", 0), ("e", 7), ("e", 0), ("u", 0, 4), ("u", 1, 1), ("u", bottom, 1))
+                bits.text += _Bits(*([("u", 0, 1), ("e", 0)] if bottom else [("e", number % 2), ("u", 0, 2), ("e", 0)])).text
+                for _ in range(2):
+                    bits.text += _Bits(("e", 25)).text
+                    bits.text += "0" * (-len(bits.text) % 8)
+                    bits.text += f"{_luma(number):08b}" * 256 + f"{128:08b}" * 128
+                packet = av.Packet((b"" if bottom else head) + bits.unit(0x61 if bottom else 0x65))
+                packet.pts = packet.dts = 2 * number + bottom
+                packet.stream, packet.time_base, packet.is_keyframe = stream, Fraction(1, 2 * RATE), not bottom
+                container.mux(packet)
+    return path
+
+
+def _luma(number: int) -> int:
+    """What becomes a grey of 4 * (number + 10) + 2."""
+    return round(16 + (4 * (number + 10) + 2) * 219 / 255)

@@ -83,7 +83,7 @@ def test_3_random_access_with_b_frames_an_offset_and_an_edit_list(folder: Path, 
     draw = np.random.default_rng(0)
     for path, first in ((count, 0), (offset, 0), (cut, 8), (avi, 0)):
         with VideoReader(path) as reader:
-            for _ in range(12):
+            for _ in range(50):
                 numbers = draw.permutation(reader.num_frames)[:4]
                 frames = reader.at(reader.times[numbers], size=(24, 64))
                 assert ids(frames.rgb) == (numbers + first).tolist()
@@ -105,6 +105,8 @@ def broken(folder: Path, counta: Path) -> Path:
     room.mkdir()
     data = counta.read_bytes()
     (room / "nomoov.mp4").write_bytes(data[: len(data) // 2])
+    (room / "half_moov.mp4").write_bytes(data[:-300])
+    (room / "unknown_codec.mp4").write_bytes(data.replace(b"avc1", b"zzzz"))
     (room / "zero.mp4").touch()
     (room / "text.mp4").write_text("this is a text file\n" * 200)
     (room / "playlist.mp4").write_text("#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:8,\nfile:../counta.mp4\n#EXT-X-ENDLIST\n")
@@ -125,6 +127,9 @@ def broken(folder: Path, counta: Path) -> Path:
     ("name", "reason"),
     [
         ("nomoov.mp4", "no_moov"),
+        ("half_moov.mp4", "no_moov"),
+        ("unknown_codec.mp4", "no_decoder"),
+        ("text.mp4/x.mp4", "missing_file"),
         ("zero.mp4", "empty_file"),
         ("text.mp4", "not_media"),
         ("playlist.mp4", "not_media"),
@@ -270,9 +275,9 @@ if __name__ == "__main__":
     expected = torch.cat(list(loader(clips, 0, None)))
     frames = clips.readers[0].iterate()
     next(frames)
-    for context, workers in (("fork", 4), ("forkserver", 1), ("spawn", 1)):
+    for context, workers in (("fork", 2), ("fork", 4), ("forkserver", 2), ("forkserver", 4), ("spawn", 2), ("spawn", 4)):
         assert torch.equal(torch.cat(list(loader(clips, workers, context))), expected), context
-    for _ in range(5):
+    for _ in range(20):
         for batch in loader(clips, 2, "fork"):
             break
     next(frames)
@@ -289,26 +294,36 @@ def test_8_workers_after_the_parent_has_decoded(folder: Path, count: Path, tmp_p
     )
     script = tmp_path / "workers.py"
     script.write_text(WORKERS)
-    command = [sys.executable, str(script), *map(str, [count, hevc] * 3)]
+    command = [sys.executable, str(script), *map(str, [count, hevc] * 8)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
 
 
 FORK = """
-import gc, os, sys
+import gc, os, sys, threading, time
 from watchword.media import VideoReader
 reader = VideoReader(sys.argv[1], num_threads=2)
 before = reader.read([60], size=32).rgb
-frames = reader.iterate()
+frames = reader.iterate(size=32)
 next(frames)
+busy = threading.Event()
+def hold(rgb):  # the reader is in use by another thread while the process forks
+    busy.set()
+    time.sleep(0.5)
+    return rgb
+other = threading.Thread(target=lambda: reader.read([3], size=32, transform=hold))
+other.start()
+busy.wait()
 child = os.fork()
 if child == 0:
     assert (reader.read([60], size=32).rgb == before).all()
+    assert [round(next(frames).time_seconds * 25) for _ in range(3)] == [1, 2, 3]
     del reader, frames
     gc.collect()
-    sys.exit(0)
+    os._exit(0)
 _, status = os.waitpid(child, 0)
-next(frames)
+other.join()
+assert round(next(frames).time_seconds * 25) == 1
 print(os.waitstatus_to_exitcode(status))
 """
 

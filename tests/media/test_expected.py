@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ CASES = _cases()
 
 
 def _frames_tolerance(wanted: str) -> int:
-    return 2 if "+-2" in wanted else 0
+    stated = re.search(r"(?:\+-|\+/-|±)\s*(\d+)", wanted)
+    return int(stated[1]) if stated else 0
 
 
 def _block_means(rgb: np.ndarray) -> np.ndarray:
@@ -47,7 +49,7 @@ def test_probe(path: Any, facts: Any) -> None:
         assert "\n" not in str(caught.value)
         return
     info = probe(path)
-    streams, video, audio = facts["streams"], facts["video"], facts["audio"]
+    streams, video, audio = facts["streams"], facts.get("video"), facts.get("audio")
     assert info.container == facts["container"]["format"]
     assert info.num_video_streams == streams["video"]
     assert info.num_audio_streams == streams["audio"]
@@ -64,10 +66,10 @@ def test_probe(path: Any, facts: Any) -> None:
         assert shown.rotation == video["rotate_cw"]
         assert [shown.width, shown.height] == video["display_size_after_sar_and_rotation"]
         assert (shown.bit_depth, shown.interlaced) == (video["bit_depth"], video["interlaced"])
-        for name, value in video["color"].items():
+        for name, value in video.get("color", {}).items():
             assert value is None or getattr(shown, name) == value, name
     assert (info.audio is None) == (audio is None)
-    if info.audio is not None and "depending on the choice" not in facts.get("wanted", ""):
+    if info.audio is not None and "depending on the choice" not in (facts.get("wanted") or ""):
         heard = info.audio
         assert (heard.stream, heard.codec, heard.sample_rate) == (audio["stream_index"], audio["codec"], audio["sample_rate"])
         assert (heard.num_channels, heard.channel_layout) == (audio["channels"], audio["layout"])
@@ -79,7 +81,7 @@ def test_frames(path: Any, facts: Any) -> None:
     if facts["outcome"] in ("error", "audio_only"):
         with pytest.raises(MediaError) as caught, VideoReader(path) as reader:
             reader.uniform(8, size=64)
-        assert caught.value.reason == (facts["error"] or "no_video")
+        assert caught.value.reason == (facts.get("error") or "no_video")
         return
     video, wanted = facts["video"], facts.get("wanted") or ""
     with VideoReader(path) as reader:
@@ -106,7 +108,8 @@ def _check_times(reader: VideoReader, video: dict[str, Any], wanted: str) -> Non
 
 
 def _check_pictures(reader: VideoReader, video: dict[str, Any]) -> None:
-    numbers = [int(number) for number in video["rgb4x4"]]
+    pictures = video.get("rgb4x4") or {}
+    numbers = [int(number) for number in pictures] or [0]
     full = reader.read(numbers)
     width, height = video["display_size_after_sar_and_rotation"]
     assert full.rgb.shape == (len(numbers), height, width, 3)
@@ -114,7 +117,7 @@ def _check_pictures(reader: VideoReader, video: dict[str, Any]) -> None:
     short = reader.uniform(8, size=64)
     assert len(short) == 8 and min(short.rgb.shape[1:3]) == 64
     small = reader.read(numbers, size=64)
-    for rgb, reduced, expected in zip(full.rgb, small.rgb, video["rgb4x4"].values(), strict=True):
+    for rgb, reduced, expected in zip(full.rgb, small.rgb, pictures.values(), strict=False):
         assert np.abs(_block_means(rgb) - expected).max() < 6
         assert np.abs(_block_means(reduced) - expected).max() < 12
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from counting_clips import HEIGHT, NUM_FRAMES, RATE, WIDTH, encode, ids
+from counting_clips import HEIGHT, NUM_FRAMES, RATE, WIDTH, copy_packets, encode, field_pairs, ids
 from hypothesis import given
 from hypothesis import strategies as st
 
 from watchword.errors import InputError
-from watchword.media import VideoReader, probe, uniform_indices
+from watchword.media import Limits, VideoReader, probe, uniform_indices
 from watchword.media.errors import MediaError, NoMoovError
 
 GOP = "keyint=40:min-keyint=40:scenecut=0"
@@ -62,6 +62,50 @@ def test_seeking_and_leaving_frames_out_change_nothing(folder: Path, name: str) 
             assert reader.warnings == []
 
 
+@pytest.fixture(scope="module")
+def counted(folder: Path) -> dict[str, Path]:
+    """Files whose packets cannot tell which frames there are: 1000 frames each, five times 0 to 199."""
+    avi = encode(folder / "packed.avi", codec="mpeg4", max_b_frames=2, tag="XVID", options={"qscale": "3", "g": "30"})
+    mpeg = encode(folder / "program.mpg", codec="mpeg2video", max_b_frames=2, options={"g": "15", "qscale": "2"})
+    joined = folder / "joined.ts"
+    joined.write_bytes(encode(folder / "one.ts", options={"preset": "veryfast", "g": "50"}).read_bytes() * 5)
+    return {"avi": copy_packets(avi, folder / "five.avi", times=5), "mpg": mpeg, "ts": joined}
+
+
+@pytest.mark.parametrize("kind", ["avi", "mpg", "ts"])
+def test_frames_that_must_be_counted_are_the_same_alone_and_in_any_order(counted: dict[str, Path], kind: str) -> None:
+    with VideoReader(counted[kind]) as reader:
+        expected = [number % NUM_FRAMES for number in range(reader.num_frames)]
+        assert len(expected) == NUM_FRAMES * (1 if kind == "mpg" else 5)
+        sequence = np.stack([frame.rgb for frame in reader.iterate(size=(24, 64))])
+        assert ids(sequence) == expected
+    draw = np.random.default_rng(0)
+    with VideoReader(counted[kind]) as reader:
+        assert reader.num_frames == len(expected)
+        assert any("start anew" in warning for warning in reader.warnings) == (kind == "ts")
+        reader.close()  # forgets what it kept of the pass that counted the frames
+        for numbers in ([len(expected) - 1], [5, 3], *draw.integers(0, len(expected), (12, 3)).tolist()):
+            np.testing.assert_array_equal(reader.read(numbers, size=(24, 64)).rgb, sequence[numbers])
+
+
+def test_fields_in_packets_of_their_own_are_not_frames(folder: Path) -> None:
+    path = field_pairs(folder / "fields.mkv", 40)
+    with VideoReader(path) as reader:
+        assert reader.num_frames == 40
+        assert [int(frame.rgb.mean() // 4) for frame in reader.iterate()] == list(range(10, 50))
+        assert int(reader.read([33]).rgb.mean() // 4) == 43
+        np.testing.assert_allclose(np.diff(reader.times), 0.04, atol=2e-3)
+
+
+def test_pictures_that_grow_beyond_the_limit_are_not_decoded(folder: Path, clip: Path) -> None:
+    path = folder / "grows.ts"
+    path.write_bytes(b"".join(encode(folder / f"{n}.ts", numbers=range(9), scale=n).read_bytes() for n in (1, 4)))
+    with VideoReader(path, limits=Limits(max_pixels=WIDTH * HEIGHT)) as reader:
+        assert len([frame.rgb for frame in reader.iterate()]) == 9 and reader.warnings
+    with VideoReader(path) as reader:
+        assert len([frame.rgb for frame in reader.iterate()]) == 18 and not reader.warnings
+
+
 @pytest.mark.parametrize("name", ["open_gop.ts", "mpeg2.ts", "hevc_open_gop.ts"])
 def test_a_recording_that_begins_and_ends_anywhere(folder: Path, name: str) -> None:
     data = encode(folder / name, **STREAMS[name]).read_bytes()  # type: ignore[arg-type]
@@ -102,6 +146,8 @@ def test_ranges(clip: Path) -> None:
         assert ids(reader.uniform(2, start=2.01, end=2.02).rgb) == [50, 50]
         assert [round(frame.time_seconds * RATE) for frame in reader.iterate(start=1, end=1.2)] == [25, 26, 27, 28, 29]
         assert [round(frame.time_seconds * RATE) for frame in reader.iterate(every_seconds=2, size=16)] == [0, 50, 100, 150]
+        ticks = reader.iterate(start=2.01, end=5.01, every_seconds=1, size=16)
+        assert [round(frame.time_seconds * RATE) for frame in ticks] == [50, 75, 100]
         for arguments in ({"start": 3, "end": 2}, {"every_seconds": 0}):
             with pytest.raises(InputError):
                 next(reader.iterate(**arguments))
@@ -130,6 +176,11 @@ def test_sizes_and_transform(clip: Path) -> None:
         for size in (0, -3, (0, 5)):
             with pytest.raises(InputError):
                 reader.read([1], size=size)
+        for wrong in (lambda rgb: rgb / 255, lambda rgb: rgb[: 1 + len(shapes.append(0) or shapes)]):
+            with pytest.raises(InputError, match="transform"):
+                reader.read([1, 2], transform=wrong)
+        with pytest.raises(InputError, match="whole numbers"):
+            reader.read([0.5])
 
 
 def test_readers_and_errors_go_through_pickle(clip: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from media_files import files_with_facts
 
 from watchword.media.errors import EmptyFileError, MediaError, NoSubtitlesError, NotMediaError
 from watchword.media.subtitles import Subtitles, parse_subtitles, read_subtitles
@@ -74,6 +75,8 @@ def check_order(found: Subtitles) -> None:
 
 def test_every_subtitle_file_gives_what_is_expected(media_root: Path) -> None:
     folder = media_root / "subtitles"
+    if not (folder / "expected.json").is_file():
+        pytest.skip(f"no expected.json in {folder}")
     expected_files = json.loads((folder / "expected.json").read_text(encoding="utf-8"))["files"]
     for name, expected in expected_files.items():
         try:
@@ -90,15 +93,14 @@ def test_every_subtitle_file_gives_what_is_expected(media_root: Path) -> None:
 
 
 def test_embedded_tracks_give_what_is_expected(media_root: Path) -> None:
-    for folder in ("hard", "clips"):
-        for name, expected in json.loads((media_root / folder / "expected.json").read_text(encoding="utf-8"))["files"].items():
-            for track in expected.get("subtitles", []):
-                found = read_subtitles(media_root / folder / name, track=track["stream_index"])
-                assert (found.format, found.language) == (track["codec"], track["language"])
-                check(found, expected, name)
-            if expected["outcome"] == "ok" and not expected["streams"]["subtitle"]:
-                with pytest.raises(NoSubtitlesError):
-                    read_subtitles(media_root / folder / name)
+    for path, expected in files_with_facts(media_root):
+        for track in expected.get("subtitles") or []:
+            found = read_subtitles(path, track=track["stream_index"])
+            assert (found.format, found.language) == (track["codec"], track.get("language"))
+            check(found, expected, path.name)
+        if expected["outcome"] == "ok" and not expected["streams"]["subtitle"]:
+            with pytest.raises(NoSubtitlesError):
+                read_subtitles(path)
 
 
 def test_word_times_equal_those_of_the_released_reader(golden_root: Path) -> None:
