@@ -25,6 +25,7 @@ from watchword.text import tokenize
 from watchword.xclip import load_clip
 from watchword.xclip.labels import clean_labels, encode_labels
 from watchword.xclip.reading import Windows, read_ahead
+from watchword.xclip.tagging import ClipResult
 
 LABELS = ["making coffee", "going backpacking", "playing chess"]
 
@@ -171,6 +172,22 @@ def test_windows_are_tagged_as_clips_of_their_own(model: XClip, clips: list[Path
     assert [len(rows) for rows in model.tag(clips[:2], LABELS, window_seconds=1)] == [1, 2]
 
 
+def test_a_single_window_shows_its_own_frames(model: XClip, clips: list[Path]) -> None:
+    (only,) = model.tag(clips[3], LABELS, window_seconds=1.0, stride_seconds=50)
+    first = model.tag(clips[3], LABELS, window_seconds=1.0)[0]
+    assert [tag.score for tag in only.tags] == pytest.approx([tag.score for tag in first.tags], abs=1e-6)
+    assert only.tags != model.tag(clips[3], LABELS)
+
+
+def test_a_short_last_window_counts_by_its_length() -> None:
+    scores = np.array([[0.6, 0.4], [0.0, 1.0]], np.float32)
+    result = ClipResult("a.mp4", ("long", "short"), np.array([[0.0, 10.0], [10.0, 10.01]]), scores, scores, scores)
+    assert [tag.label for tag in result.tags()] == ["long", "short"]
+    assert result.tags()[0].score == pytest.approx(0.6, abs=1e-3)
+    one_frame = ClipResult("a.mp4", ("long", "short"), np.array([[3.0, 3.0]]), scores[:1], scores[:1], scores[:1])
+    assert one_frame.tags()[0].score == pytest.approx(0.6)
+
+
 @given(st.floats(-5, 50), st.floats(0.01, 300), st.floats(0.5, 60), st.floats(0.2, 60))
 def test_windows_cover_the_video(start: float, length: float, window: float, stride: float) -> None:
     spans = Windows(window_seconds=window, stride_seconds=stride).spans(start, start + length)
@@ -209,6 +226,18 @@ def test_numbers_out_of_range(model: XClip, clips: list[Path]) -> None:
             model.tag(clips[0], LABELS, **options)
     with pytest.raises(InputError, match="precision"):
         Tagger(model, precision="int8")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="batch size"):
+        Tagger(model, batch_size=0)
+
+
+def test_what_is_no_path_is_refused(model: XClip, clips: list[Path]) -> None:
+    frames = np.zeros((4, 32, 32, 3), np.uint8)
+    for videos in (frames, torch.zeros(4, 3, 32, 32), [clips[0], 5], b"clip.mp4", 5, None):
+        with pytest.raises(InputError, match="path"):
+            model.tag(videos, LABELS)
+    with pytest.raises(InputError, match="list of paths"):
+        Tagger(model).run(str(clips[0]), LABELS)
+    assert len(list(Tagger(model).run(iter(clips[:2]), LABELS))) == 2  # type: ignore[arg-type]
 
 
 def test_tagging_in_a_forked_process_after_tagging_here(model: XClip, clips: list[Path]) -> None:

@@ -58,7 +58,7 @@ def page(run: TaggingRun) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<title>Watchword: {len(run.results)} videos tagged</title>
+<title>Watchword: {len(run.done)} of {len(run.results)} videos tagged</title>
 <style>{_STYLE}</style>
 </head>
 <body>
@@ -100,7 +100,8 @@ def _section(run: TaggingRun, result: ClipResult) -> str:
     rows = "".join(_row(run, result, label) for label in run.shown_labels(result))
     axis = ""
     if run.windowed:
-        ticks = "".join(f"<span>{clock(time)}</span>" for time in np.linspace(start, end, 6))
+        decimals = 0 if end - start > 10 else 1
+        ticks = "".join(f"<span>{clock(time, decimals=decimals)}</span>" for time in np.linspace(start, end, 6))
         axis = f'<div class="row"><span></span><div class="axis">{ticks}</div></div>'
     notes = "".join(f'<p class="faint">note: {_text(warning)}</p>' for warning in result.warnings)
     return f"""<section>
@@ -120,7 +121,7 @@ def _figure(thumbnail: Thumbnail, seconds: float) -> str:
 
 
 def _row(run: TaggingRun, result: ClipResult, label: int) -> str:
-    score, match = float(result.scores[:, label].mean()), float(result.matches[:, label].mean())
+    score, match = float(result.over_time(result.scores)[label]), float(result.over_time(result.matches)[label])
     below = " below" if run.threshold is not None and min(score, match) < run.threshold else ""
     colour = run.colour(label)
     if run.windowed:

@@ -117,7 +117,8 @@ class _Section:
             self._time_axis(pen, top + len(self.labels) * ROW, (start, end))
 
     def _label(self, pen: _Pen, top: float, label: int, colour: str, span: tuple[float, float]) -> None:
-        scores, matches = self.result.scores[:, label], self.result.matches[:, label]
+        scores = self.result.scores[:, label]
+        score, match = (float(self.result.over_time(numbers)[label]) for numbers in (self.result.scores, self.result.matches))
         axes = pen.axes(LEFT, top + 0.04, PLOT, ROW - 0.08)
         axes.set(xlim=span if self.run.windowed else (0, 1), ylim=(0, 1), xticks=[], yticks=[], facecolor="#f4f6f8")
         for spine in axes.spines.values():
@@ -127,11 +128,11 @@ class _Section:
             axes.stairs(scores, edges, fill=True, color=colour, linewidth=0)
         else:
             axes.barh(0.5, scores[0], height=1.0, color=colour)
-        passes = self.run.threshold is None or min(scores.mean(), matches.mean()) >= self.run.threshold
+        passes = self.run.threshold is None or min(score, match) >= self.run.threshold
         ink = INK if passes else FAINT
         pen.write(LEFT - 0.12, top + ROW / 2, shorten(printable(self.result.labels[label]), 34), size=8.5, align="right", colour=ink)
-        pen.write(LEFT + PLOT + 0.1, top + ROW / 2, f"{scores.mean():.2f}", size=8.5, bold=passes, colour=ink)
-        pen.write(WIDTH - MARGIN, top + ROW / 2, f"match {matches.mean():.2f}", size=7.5, colour=FAINT, align="right")
+        pen.write(LEFT + PLOT + 0.1, top + ROW / 2, f"{score:.2f}", size=8.5, bold=passes, colour=ink)
+        pen.write(WIDTH - MARGIN, top + ROW / 2, f"match {match:.2f}", size=7.5, colour=FAINT, align="right")
 
     def _time_axis(self, pen: _Pen, top: float, span: tuple[float, float]) -> None:
         axes = pen.axes(LEFT, top, PLOT, 0.01)

@@ -98,7 +98,8 @@ def _frames(
 ) -> Iterator[tuple[tuple[float, float], npt.NDArray[np.uint8]]]:
     """The prepared frames of each window, read forward through the file; a frame that several windows show is decoded once."""
     transform = frame_transform(config.preprocessing)
-    chosen = _choose(times, spans, config.num_frames)
+    whole = spans == [(reader.start_seconds, reader.end_seconds)]
+    chosen = [uniform_indices(len(times), config.num_frames)] if whole else _choose(times, spans, config.num_frames)
     kept: dict[int, npt.NDArray[np.uint8]] = {}
     for first in range(0, len(spans), GROUP_SIZE):
         group = chosen[first : first + GROUP_SIZE]
@@ -111,8 +112,6 @@ def _frames(
 
 
 def _choose(times: npt.NDArray[np.float64], spans: list[tuple[float, float]], num_frames: int) -> list[npt.NDArray[np.int64]]:
-    if len(spans) == 1:
-        return [uniform_indices(len(times), num_frames)]
     ascending = np.maximum.accumulate(times)
     chosen = []
     for start, end in spans:

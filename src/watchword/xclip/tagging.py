@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -95,8 +95,15 @@ class ClipResult:
     failure: Failure | None = None
 
     def tags(self, *, top: int | None = None, threshold: float | None = None) -> list[Tag]:
-        """The labels of the whole file, best first: the mean over its windows."""
-        return self._tags(self.scores.mean(axis=0), self.matches.mean(axis=0), self.similarities.mean(axis=0), top=top, threshold=threshold)
+        """The labels of the whole file, best first: the mean over its windows, each by its length."""
+        numbers = (self.over_time(windows) for windows in (self.scores, self.matches, self.similarities))
+        return self._tags(*numbers, top=top, threshold=threshold)
+
+    def over_time(self, numbers: Floats) -> Floats:
+        """The mean (labels,) of numbers (windows, labels), each window by its length: a short rest at the end counts for little."""
+        lengths = self.spans[:, 1] - self.spans[:, 0]
+        mean: Floats = np.average(numbers, axis=0, weights=lengths if lengths.sum() > 0 else None).astype(np.float32)
+        return mean
 
     def windows(self, *, top: int | None = None, threshold: float | None = None) -> list[Window]:
         """Each window's labels, best first."""
@@ -132,6 +139,8 @@ class Tagger:
             warnings.warn("float16 is not for CPUs: computing in float32", UserWarning, stacklevel=2)
             precision = "float32"
         self.precision: Precision = precision
+        if batch_size is not None and batch_size < 1:
+            raise InputError(f"the batch size is {batch_size}, but must be at least 1")
         self.batch_size = batch_size or max(1, FRAMES_PER_STEP.get(self.device.type, 256) // model.config.num_frames)
 
     @classmethod
@@ -175,7 +184,7 @@ class Tagger:
             InputError: a number out of range.
         """
         _check_choice(top, threshold)
-        paths = [videos] if isinstance(videos, (str, os.PathLike)) else list(videos)
+        paths = [videos] if isinstance(videos, (str, os.PathLike)) else videos
         results = []
         for result in self.run(paths, labels, window_seconds=window_seconds, stride_seconds=stride_seconds, truncate=truncate):
             if result.failure:
@@ -205,8 +214,9 @@ class Tagger:
         texts, notice = clean_labels(labels)
         if notice:
             warnings.warn(notice, UserWarning, stacklevel=2)
+        checked = _check_paths(paths)
         scorer = _Scorer(self.model, texts, self._autocast, truncate=truncate)
-        return self._results([Path(path) for path in paths], scorer, windows, on_progress)
+        return self._results(checked, scorer, windows, on_progress)
 
     def _autocast(self) -> AbstractContextManager[Any]:
         return torch.autocast(self.device.type, PRECISIONS[self.precision], enabled=self.precision != "float32")
@@ -338,6 +348,16 @@ def find_device(name: str) -> torch.device:
 
 def _num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check_paths(paths: Sequence[PathLike]) -> list[Path]:
+    if isinstance(paths, (str, os.PathLike)) or not isinstance(paths, Iterable):
+        raise InputError(f"paths are {paths!r}, but must be a list of paths")
+    listed = list(paths)
+    for number, path in enumerate(listed, start=1):
+        if not isinstance(path, (str, os.PathLike)):
+            raise InputError(f"video {number} is {type(path).__name__}, but must be a path; frames go through load_clip and encode_video")
+    return [Path(path) for path in listed]
 
 
 def _check_choice(top: int | None, threshold: float | None) -> None:
