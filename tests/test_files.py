@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -17,3 +18,16 @@ def test_a_file_is_replaced_whole_or_stays_as_it_was(tmp_path: Path) -> None:
     write_text(path, "two é\n")
     assert path.read_bytes() == "two é\n".encode()
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_a_link_and_a_pipe_is_written_to(tmp_path: Path) -> None:
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_text(link, "new")
+    assert link.is_symlink() and target.read_text() == "new"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_text(pipe, "through")
+    assert os.read(reader, 100) == b"through" and pipe.is_fifo()
+    os.close(reader)

@@ -14,8 +14,13 @@ __all__ = ["replacing", "write_text"]
 def replacing(path: Path) -> Iterator[Path]:
     """A path beside ``path`` to write to. When the block ends it becomes ``path``; after an error it is removed and ``path`` is as before.
 
-    What was written reaches the disk before it is renamed. Raises OSError as writing does.
+    What was written reaches the disk before it is renamed. A link stays a link, and what cannot be replaced, such as ``/dev/null`` or a
+    pipe, is itself the path to write to. Raises OSError as writing does.
     """
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    path = path.resolve()
     beside = path.with_name(f".{path.name[:200]}.{os.getpid()}.partial")
     try:
         yield beside
