@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -132,6 +133,15 @@ def test_a_clip_of_an_array() -> None:
     assert torch.equal(clip, to_tensor(np.stack([transform(frame) for frame in chosen]), config.preprocessing))
     with pytest.raises(InputError, match="array of frames"):
         load_clip(frames[0], config)
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [np.zeros((5, 40, 60, 3), np.float32), np.zeros((5, 40, 60, 4), np.uint8), np.zeros((5, 3, 40, 60), np.uint8), np.zeros((5, 40, 60))],
+)
+def test_a_clip_of_another_array_is_refused(frames: npt.NDArray[Any]) -> None:
+    with pytest.raises(InputError, match="8-bit RGB"):
+        load_clip(frames, XClipConfig())
 
 
 def test_a_clip_of_a_file(media_root: Path) -> None:

@@ -56,16 +56,18 @@ def load_clip(
 
     Args:
         source: a video file, an open reader, or frames as a uint8 array (time, height, width, 3).
-        start, end: seconds on the file's clock; only frames within [start, end) count. Not for arrays.
+        start, end: seconds on the file's clock; frames that start within [start, end) count, or else the one on show. Not for arrays.
 
     Raises:
-        MediaError: the file cannot be read, or has no frame there.
+        MediaError: the file cannot be read.
         InputError: an array of another type or shape.
     """
     transform = frame_transform(config.preprocessing)
     if isinstance(source, np.ndarray):
-        if source.ndim != 4 or start is not None or end is not None:
-            raise InputError(f"an array of frames must be (time, height, width, 3), without start and end, but is {source.shape}")
+        if source.ndim != 4 or source.shape[-1] != 3 or source.dtype != np.uint8:
+            raise InputError(f"an array of frames must be 8-bit RGB, uint8 (time, height, width, 3), but is {source.dtype} {source.shape}")
+        if start is not None or end is not None:
+            raise InputError("start and end are for files, an array of frames has no clock: cut the array")
         chosen = source[evaluation_indices(len(source), config.num_frames)[0]]
         return to_tensor(np.stack([transform(frame) for frame in chosen]), config.preprocessing)
     if isinstance(source, VideoReader):

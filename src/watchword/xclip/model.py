@@ -251,9 +251,11 @@ class XClip(
     def encode_video(self, video: Tensor) -> VideoFeatures:
         """Encode clips (B, T, 3, R, R), normalised as ``config.preprocessing`` says.
 
-        Raises InputError if T or R differ from what the weights were made for.
+        Raises InputError if T or R differ from what the weights were made for, or the numbers are whole.
         """
         config = self.config
+        if not video.is_floating_point():
+            raise InputError(f"clips must be normalised floats, but are {video.dtype}: prepare frames with watchword.xclip.load_clip")
         expected = (config.num_frames, 3, config.image_size, config.image_size)
         if video.ndim != 5 or tuple(video.shape[1:]) != expected:
             raise InputError(
