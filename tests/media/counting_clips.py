@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -36,8 +36,12 @@ def encode(
     max_b_frames: int | None = None,
     tag: str | None = None,
     scale: int = 1,
+    steps: Sequence[int] | None = None,
 ) -> Path:
-    """Write the numbered pictures, `scale` times as large, with a sine of 440 Hz of the same length if an audio codec is named."""
+    """Write the numbered pictures, `scale` times as large, with a sine of 440 Hz of the same length if an audio codec is named.
+
+    steps: when each frame is shown, in frames of 1 / RATE seconds (default: one after the other).
+    """
     numbers = list(numbers)
     with av.open(str(path), "w") as container:
         video = container.add_stream(codec, rate=RATE, options=options or {})
@@ -49,7 +53,7 @@ def encode(
         audio = container.add_stream(sound, rate=48000, layout="mono") if sound else None
         for place, number in enumerate(numbers):
             frame = av.VideoFrame.from_ndarray(picture(number), "gray").reformat(video.width, video.height, pixel_format)
-            frame.pts, frame.time_base = place, Fraction(1, RATE)
+            frame.pts, frame.time_base = place if steps is None else steps[place], Fraction(1, RATE)
             container.mux(video.encode(frame))
         container.mux(video.encode())
         if audio is not None:

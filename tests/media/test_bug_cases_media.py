@@ -275,7 +275,8 @@ if __name__ == "__main__":
     expected = torch.cat(list(loader(clips, 0, None)))
     frames = clips.readers[0].iterate()
     next(frames)
-    for context, workers in (("fork", 2), ("fork", 4), ("forkserver", 2), ("forkserver", 4), ("spawn", 2), ("spawn", 4)):
+    # Not 4 workers in all three ways: but for fork, each starts Python and imports PyTorch anew, seconds that tell nothing more.
+    for context, workers in (("fork", 2), ("fork", 4), ("forkserver", 2), ("spawn", 2)):
         assert torch.equal(torch.cat(list(loader(clips, workers, context))), expected), context
     for _ in range(20):
         for batch in loader(clips, 2, "fork"):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 from counting_clips import HEIGHT, NUM_FRAMES, RATE, WIDTH, copy_packets, encode, field_pairs, ids
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from watchword.errors import InputError
@@ -119,6 +120,28 @@ def test_a_recording_that_begins_and_ends_anywhere(folder: Path, name: str) -> N
         assert reader.num_frames - len(found) <= 1
         frames = reader.uniform(4)
         assert ids(frames.rgb) == [found[number] for number in reader.index_at(frames.times)]
+
+
+STEPS = st.lists(st.integers(1, 6), min_size=20, max_size=90)
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(STEPS, st.integers(1, 40), st.integers(0, 6), st.sampled_from(["mp4", "mkv", "ts", "mov"]), st.integers(0, 9), st.randoms())
+def test_any_structure_and_any_times(
+    tmp_path: Path, steps: list[int], gop: int, num_b: int, suffix: str, start: int, random: Random
+) -> None:
+    times = start + np.cumsum([0, *steps])
+    options = {"preset": "veryfast", "g": str(gop), "bf": str(num_b), "x264-params": f"open-gop={gop % 2}:ref=4"}
+    path = encode(tmp_path / f"any.{suffix}", options=options, numbers=range(len(times)), steps=times.tolist())
+    wanted = random.choices(range(len(times)), k=5)
+    with VideoReader(path) as reader:
+        np.testing.assert_allclose(np.diff(reader.times), np.diff(times) / RATE, atol=2e-3)
+        if suffix != "ts":
+            assert reader.start_seconds == pytest.approx(start / RATE, abs=2e-3)
+        assert ids(reader.read(wanted, size=(24, 64)).rgb) == wanted
+        for number in wanted:
+            assert ids(reader.at([reader.times[number] + steps[min(number, len(steps) - 1)] / RATE * 0.9]).rgb) == [number]
+        assert ids(np.stack([frame.rgb for frame in reader.iterate(size=(24, 64))])) == list(range(len(times)))
 
 
 def test_order_repeats_and_negative_indices(clip: Path) -> None:
