@@ -255,7 +255,7 @@ def test_a_file_without_a_state_dict_is_named(content: Any, tmp_path: Path) -> N
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="no such file"):
         XClip.from_pretrained(tmp_path / "nowhere.pth")
-    with pytest.raises(InputError, match="no folder, file, Hugging Face repository"):
+    with pytest.raises(InputError, match="no folder or file is at 'nonsense'"):
         XClip.from_pretrained("nonsense")
 
 
@@ -304,6 +304,29 @@ def test_an_edited_configuration_is_reported(field: str, value: object, model: X
     values = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**values, field: value}))
     with pytest.raises(CheckpointError, match=f"config.json says {field} is"):
+        XClip.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("num_frames", "eight"),
+        ("num_frames", 8.5),
+        ("vision_width", None),
+        ("preprocessing", 5),
+        ("preprocessing", {"mean": ["a", "b", "c"]}),
+        ("activation", ["gelu"]),
+        ("class_names", 5),
+        ("class_names", [1, 2]),
+        ("prompt_alpha", "x"),
+        ("image_size", True),
+    ],
+)
+def test_a_value_of_another_type_is_named(field: str, value: object, model: XClip, tmp_path: Path) -> None:
+    model.save_pretrained(tmp_path)
+    values = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**values, field: value}))
+    with pytest.raises(ConfigError, match="mean" if isinstance(value, dict) else field):
         XClip.from_pretrained(tmp_path)
 
 

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from watchword.errors import CheckpointError
+from watchword.errors import CheckpointError, InputError
 from watchword.xclip import Preprocessing, XClip, XClipConfig, save_huggingface
 
 transformers = pytest.importorskip("transformers")
@@ -158,6 +158,26 @@ def test_models_that_x_clip_cannot_be_are_refused(changes: dict[str, Any], messa
         XClip.from_pretrained(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"vision_config": [1]},
+        {"text_config": "x"},
+        {"id2label": [1]},
+        {"projection_dim": None},
+        {"prompt_layers": "2"},
+        {"prompt_alpha": "x"},
+    ],
+)
+def test_a_value_of_another_type_is_named(changes: dict[str, Any], tmp_path: Path) -> None:
+    their_model().save_pretrained(tmp_path)
+    values = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**values, **changes}))
+    (name,) = changes
+    with pytest.raises(InputError, match={"projection_dim": "embed_dim"}.get(name, name)):
+        XClip.from_pretrained(tmp_path)
+
+
 def test_their_preprocessing_is_taken_over(tmp_path: Path) -> None:
     their_model().save_pretrained(tmp_path)
     assert XClip.from_pretrained(tmp_path).config.preprocessing == Preprocessing.official(32)
@@ -177,6 +197,8 @@ def test_their_preprocessing_is_taken_over(tmp_path: Path) -> None:
         ({"size": 32, "crop_size": 32, "resample": 3}, "bilinear resizing"),
         ({"size": 224, "crop_size": 224}, "crop_size 32, the model's image_size"),
         ({"size": {"height": 32, "width": 32}}, "size with shortest_edge"),
+        ({"size": {"shortest_edge": "a"}}, "size with shortest_edge"),
+        ({"size": 32, "image_mean": 5}, "mean is 5"),
         ({"size": 32, "do_center_crop": False}, "do_center_crop"),
     ],
 )
@@ -186,7 +208,7 @@ def test_forms_of_their_preprocessing(values: dict[str, Any], expected: Preproce
     if isinstance(expected, Preprocessing):
         assert XClip.from_pretrained(tmp_path).config.preprocessing == expected
     else:
-        with pytest.raises(CheckpointError, match=expected):
+        with pytest.raises(InputError, match=expected):
             XClip.from_pretrained(tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import warnings
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -118,12 +120,9 @@ def save_huggingface(model: XClip, folder: str | Path) -> None:
 def _load_named(name: str, huggingface_heads: bool, hub: dict[str, Any]) -> XClip:
     try:
         row = registry.find(name)
-    except InputError:
+    except InputError as error:
         if not is_repository_id(name):
-            raise InputError(
-                f"{name!r} is no folder, file, Hugging Face repository, clip:model/tag or name of released weights; "
-                "watchword models lists those"
-            ) from None
+            raise InputError(f"no folder or file is at {name!r}, and {error}") from None
         row = None
     if row is not None and row.bundled:
         return _load_folder(BUNDLED / row.name, False)
@@ -151,7 +150,7 @@ def _load_parts(files: Mapping[str, Path], source: str, huggingface_heads: bool,
         raise CheckpointError(f"{files[CONFIG_FILE]}: model_type is {kind!r}, but must be {MODEL_TYPE!r} or {huggingface.MODEL_TYPE!r}")
     preprocessing = None
     if PREPROCESSOR_FILE in files:
-        image_size = values.get("vision_config", {}).get("image_size", 224)
+        image_size = huggingface.section(values, "vision_config").get("image_size", 224)
         preprocessing = huggingface.preprocessing_from_huggingface(_read_json(files[PREPROCESSOR_FILE]), image_size)
     config = huggingface.config_from_huggingface(values, preprocessing, their_heads=huggingface_heads)
     return _model(replace(config, weights=weights), huggingface.without_buffers(read_state(file)), source, renamed=True)
@@ -228,7 +227,10 @@ def _change_num_frames(model: XClip, num_frames: int, interpolate: bool, source:
 def _write_weights(folder: Path, state: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
     tensors = {name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in state.items()}
     with replacing(folder / WEIGHTS_FILE) as beside:
-        save_file(tensors, beside, metadata={"format": "pt", **metadata})
+        try:
+            save_file(tensors, beside, metadata={"format": "pt", **metadata})
+        except SafetensorError as error:
+            raise OSError(errno.EIO, str(error), str(folder)) from error
 
 
 def _write_json(path: Path, values: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "huggingface_shapes",
     "preprocessing_from_huggingface",
     "preprocessing_to_huggingface",
+    "section",
     "state_from_huggingface",
     "state_to_huggingface",
 ]
@@ -119,12 +120,9 @@ def config_from_huggingface(
 
     Raises CheckpointError for what X-CLIP's code cannot be, such as another layer-norm epsilon.
     """
-    vision = dict(values.get("vision_config") or values.get("vision_config_dict") or {})
-    text = dict(values.get("text_config") or values.get("text_config_dict") or {})
+    vision, text, labels = (section(values, key) for key in ("vision_config", "text_config", "id2label"))
     activations = {
-        vision.get("hidden_act", "quick_gelu"),
-        text.get("hidden_act", "quick_gelu"),
-        values.get("prompt_hidden_act", "quick_gelu"),
+        str(part.get(key, "quick_gelu")) for part, key in ((vision, "hidden_act"), (text, "hidden_act"), (values, "prompt_hidden_act"))
     }
     _require("one activation for all parts", len(activations) == 1, sorted(activations))
     vision_width, text_width = vision.get("hidden_size", 768), text.get("hidden_size", 512)
@@ -133,8 +131,9 @@ def config_from_huggingface(
         _require(f"{name} heads of size {HEAD_SIZE}", heads * HEAD_SIZE == width, f"{heads} heads at width {width}")
         _require(f"{name} layer_norm_eps 1e-5", part.get("layer_norm_eps", 1e-5) == 1e-5, part.get("layer_norm_eps"))
     image_size = vision.get("image_size", 224)
+    _require("image_size as a whole number", isinstance(image_size, int), repr(image_size))
     preprocessing = preprocessing or Preprocessing.official(image_size)
-    labels = values.get("id2label") or {}
+    class_names = tuple(map(str, labels.values()))
     return XClipConfig(
         image_size=image_size,
         patch_size=vision.get("patch_size", 32),
@@ -153,8 +152,15 @@ def config_from_huggingface(
         prompt_alpha=values.get("prompt_alpha", 0.1),
         activation=activations.pop(),
         preprocessing=preprocessing,
-        class_names=() if all(re.fullmatch(r"LABEL_\d+", name) for name in labels.values()) else tuple(labels.values()),
+        class_names=() if all(re.fullmatch(r"LABEL_\d+", name) for name in class_names) else class_names,
     )
+
+
+def section(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The object under this key of a ``config.json``, or under the key that old files use; empty if there is none."""
+    found = values.get(key) or values.get(f"{key}_dict") or {}
+    _require(f"an object as {key}", isinstance(found, Mapping), repr(found))
+    return dict(found)
 
 
 def config_to_huggingface(config: XClipConfig) -> dict[str, Any]:
@@ -216,16 +222,18 @@ def preprocessing_from_huggingface(values: Mapping[str, Any], image_size: int) -
     _require("bilinear resizing (resample 2)", values.get("resample", PILLOW_BILINEAR) == PILLOW_BILINEAR, values.get("resample"))
     size = values.get("size", 224)
     short_side = size.get("shortest_edge", 0) if isinstance(size, Mapping) else size
-    _require("size with shortest_edge", short_side > 0, size)
+    _require("size with shortest_edge", isinstance(short_side, int) and short_side > 0, size)
     crop = values.get("crop_size", image_size)
     crop = (crop.get("height"), crop.get("width")) if isinstance(crop, Mapping) else (crop, crop)
     _require(f"crop_size {image_size}, the model's image_size", crop == (image_size, image_size), crop)
-    return Preprocessing(
-        crop_size=image_size,
-        short_side=short_side,
-        mean=tuple(values.get("image_mean", (0.5, 0.5, 0.5))),
-        std=tuple(values.get("image_std", (0.5, 0.5, 0.5))),
-        interpolation=values.get(INTERPOLATION_KEY, "antialiased_bilinear"),
+    return Preprocessing.from_dict(
+        {
+            "crop_size": image_size,
+            "short_side": short_side,
+            "mean": values.get("image_mean", (0.5, 0.5, 0.5)),
+            "std": values.get("image_std", (0.5, 0.5, 0.5)),
+            "interpolation": values.get(INTERPOLATION_KEY, "antialiased_bilinear"),
+        }
     )
 
 
