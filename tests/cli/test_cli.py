@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -85,11 +86,16 @@ def test_help_names_the_commands(watchword: Any) -> None:
         ["tag", "CLIP", "--labels", LABELS, "--picture", "strip.docx"],
         ["tag", "CLIP", "CLIP2", "--labels", LABELS, "--format", "srt"],
         ["tag", "CLIP", "--labels", " ".join(["word"] * 300)],
+        ["tag", "CLIP", "--labels", "Kinetics-400"],
+        ["tag", "CLIP", "--labels", LABELS, "--report", "n" * 300],
+        ["tag", "CLIP", "--labels", LABELS, "--model", "./nowhere"],
         ["convert", "MODEL", "MODEL"],
+        ["convert", "MODEL", "IN_CLIP"],
+        ["convert", "MODEL", "n" * 300],
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(watchword: Any, model: str, clip: Path, arguments: list[str]) -> None:
-    places = {"CLIP": str(clip), "CLIP2": f"{clip}2", "MODEL": model}
+    places = {"CLIP": str(clip), "CLIP2": f"{clip}2", "IN_CLIP": f"{clip}/x", "MODEL": model}
     arguments = [places.get(argument, argument) for argument in arguments]
     if arguments[0] == "tag" and "--model" not in arguments:
         arguments += ["--model", model]
@@ -97,6 +103,16 @@ def test_wrong_usage_is_one_line_and_exit_code_2(watchword: Any, model: str, cli
     assert outcome.code == 2
     assert outcome.out == ""
     assert len(outcome.err.splitlines()) == 1 and outcome.err.startswith("watchword: ")
+
+
+def test_mistyped_names_are_answered_with_what_is_near(
+    watchword: Any, model: str, clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "xclip_base_patch32.k400_8f" in watchword("tag", clip, "--labels", LABELS, "--model", "xclip_base_patch23.k400_8f").err
+    assert "kinetics400" in watchword("tag", clip, "--labels", "kinetics_400", "--model", model).err
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(clip, "-dash.mp4")
+    assert "'./-dash.mp4'" in watchword("tag", "-dash.mp4", "--labels", LABELS, "--model", model).err
 
 
 def test_without_network_the_default_model_is_one_line_that_says_what_to_do(watchword: Any, clip: Path, tmp_path: Path) -> None:

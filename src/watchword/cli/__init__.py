@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (WatchwordError, TyperException) as error:
         if "--debug" in given:
             raise
-        _say(error)
+        _say(error, given)
         return USAGE_ERROR
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
@@ -61,8 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _say(error: WatchwordError | TyperException) -> None:
+def _say(error: WatchwordError | TyperException, given: Sequence[str]) -> None:
     text = error.format_message() if isinstance(error, TyperException) else str(error)
+    if isinstance(error, TyperException) and (
+        file := next((name for name in given if name.startswith("-") and os.path.isfile(name)), None)
+    ):
+        text += f" (for the file of this name write {os.path.join(os.curdir, file)!r})"
     print(f"watchword: {' '.join(text.split())}", file=sys.stderr)
     for note in getattr(error, "__notes__", ()):
         print(note, file=sys.stderr)

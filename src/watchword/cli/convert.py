@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from ..errors import InputError
-from .notes import note, warnings_as_notes
+from .notes import note, warnings_as_notes, writing
 
 __all__ = ["convert"]
 
@@ -30,14 +30,16 @@ def convert(
     activation: str | None = typer.Option(None, "--activation", help="For files that do not say it: quick_gelu or gelu."),
 ) -> None:
     """Convert X-CLIP weights. What is missing, extra or of another shape is an error with a table, and nothing is written."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{str(out)!r} is there already: give a new or empty folder")
+    with writing(out):
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise InputError(f"{str(out)!r} is there already: give a new or empty folder")
     with warnings_as_notes():
         from ..xclip.checkpoints import load, save, save_huggingface
 
         model = load(source, num_frames=num_frames, temporal_interpolation=interpolate, activation=activation)
         if half:
             model.half()
-        (save if to is Target.watchword else save_huggingface)(model, out)
+        with writing(out):
+            (save if to is Target.watchword else save_huggingface)(model, out)
     config = model.config
     note(f"wrote {out}: {config.num_frames} frames of {config.image_size} pixels, weights {config.weights!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import Any
 from ..errors import InputError
 from ..files import replacing
 
-__all__ = ["check_writable", "note", "progress", "warnings_as_notes", "write_beside"]
+__all__ = ["check_writable", "note", "progress", "warnings_as_notes", "write_beside", "writing"]
 
 
 def note(text: str) -> None:
@@ -48,15 +49,35 @@ def progress(num_items: int) -> Iterator[Callable[[int, float], None]]:
 
 def check_writable(path: Path | None, option: str) -> None:
     """InputError now, not after an hour of work, if the file cannot be written."""
-    if path is not None and (path.is_dir() or not path.parent.is_dir()):
-        problem = "it is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
+    if path is None:
+        return
+    try:
+        there = path if path.exists() and not path.is_file() else path.parent
+        problem = (
+            "it is a folder"
+            if path.is_dir()
+            else f"there is no folder {str(path.parent)!r}"
+            if not path.parent.is_dir()
+            else f"{str(there)!r} may not be written to"
+            if not os.access(there, os.W_OK)
+            else ""
+        )
+    except OSError as error:
+        problem = str(error.strerror)
+    if problem:
         raise InputError(f"{option}: cannot write {str(path)!r}: {problem}")
 
 
 def write_beside(path: Path, content: bytes) -> None:
     """Write a file, whole or not at all; InputError if that is not possible."""
+    with writing(path), replacing(path) as beside:
+        beside.write_bytes(content)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What the operating system has against writing to the path becomes an InputError."""
     try:
-        with replacing(path) as beside:
-            beside.write_bytes(content)
+        yield
     except OSError as error:
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}") from error

@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def load_labels(given: str) -> LabelList:
     ``name`` or ``label`` column. A label that holds a comma goes in a file.
 
     Raises:
-        LabelError: the file is missing or unreadable, or holds no label.
+        LabelError: the file is missing or unreadable, or holds no label, or a word with a number is nearly a list's name.
     """
     if given.removesuffix(RAW_SUFFIX) in LABEL_LISTS:
         return named_labels(given)
@@ -80,6 +81,8 @@ def load_labels(given: str) -> LabelList:
         return LabelList(tuple(_read(path)), str(path))
     if "," not in given and (path.suffix.lower() in _FILE_SUFFIXES or given.endswith(("/", "\\"))):
         raise LabelError(f"no file of labels at {given!r}: give a file, one of {', '.join(LABEL_LISTS)}, or labels with commas")
+    if near := any(map(str.isdigit, given)) and " " not in given and get_close_matches(given.lower(), LABEL_LISTS, n=1, cutoff=0.75):
+        raise LabelError(f"no label list is called {given!r}; near it: {near[0]}; one label of your own goes in a file")
     return LabelList(tuple(label.strip() for label in given.split(",")), "own words")
 
 

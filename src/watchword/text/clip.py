@@ -59,7 +59,7 @@ def tokenize(texts: str | Sequence[str], *, context_length: int = CONTEXT_LENGTH
             if not truncate:
                 raise LabelError(
                     f"text {position + 1} has {len(ids) - 2} tokens, but at most {context_length - 2} fit: "
-                    f"{_shown(text)}; shorten it, or ask for truncation (truncate=True)"
+                    f"{_shown(text)}; shorten it, or ask for truncation (truncate=True, --truncate)"
                 )
             too_long.append(text)
             ids = [*ids[: context_length - 1], END_TOKEN]

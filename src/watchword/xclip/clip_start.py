@@ -48,7 +48,7 @@ def load(source: str, *, num_frames: int, activation: str | None, seed: int, hub
 
 def _located(name: str, activation: str | None, hub: dict[str, Any]) -> tuple[Path, str]:
     """The file of the image-text weights, and their activation."""
-    if Path(name).exists():
+    if Path(name).is_file():
         return Path(name), activation or "quick_gelu"
     import open_clip  # seconds to import, and only this source needs it
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from huggingface_hub import HfApi, constants, try_to_load_from_cache
-from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # of whichever HTTP client the Hub's library uses
+from huggingface_hub.errors import HFValidationError, HTTPError  # type: ignore[attr-defined]  # of whichever HTTP client the Hub's library uses
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # documented, if not exported
 
 from ..errors import DownloadError
 
 __all__ = ["fetch", "is_repository_id"]
 
-_REPOSITORY_ID = re.compile(r"[\w.-]+/[\w.-]+")
-
 
 def is_repository_id(name: str) -> bool:
-    return _REPOSITORY_ID.fullmatch(name) is not None
+    """Whether the Hub could have a repository of this name, owner included."""
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        return False
+    return "/" in name
 
 
 def fetch(
