@@ -32,7 +32,7 @@ PLACE_BOUNDS: Final = (0.26, 0.42, 0.58, 0.74)
 _TOLD: Final = 0.75
 """How likely each part of a full caption is told."""
 
-_BARE: Final = 0.5
+_BARE: Final = 0.25
 """How likely a caption tells colour and shape alone. Place and size suffice to tell most stills of a batch apart, so a model that is
 trained on full captions only hardly looks at the shape."""
 
@@ -152,7 +152,10 @@ def _caption(
     y: float,
     beside: str,
 ) -> str:
-    told = (rng.random(size=5) < _TOLD * (rng.random() > _BARE)).tolist()
+    told = (rng.random(size=5) < _TOLD).tolist()
+    told[3] |= bool(rng.random() < 0.8)  # the place is what motion is made of
+    if rng.random() < _BARE:
+        told = [False] * 5
     if opacity == 0:
         return ", ".join(["an empty scene", *([beside.replace("beside", "with").replace("near", "with")] if beside else [])])
     words = [size] if told[0] else []

@@ -54,11 +54,16 @@ class VideosData(_Checked):
 
 
 class ImageTextRecipe(_Checked):
-    """Contrastive image-text pretraining. ``name`` is what the weights are called in their configuration."""
+    """Contrastive image-text pretraining. ``name`` is what the weights are called in their configuration.
+
+    ``position_std`` draws the patches' positions at that scale in place of CLIP's width**-0.5, which a small model on little data hardly
+    hears beside the patches: it then learns what is seen long before where.
+    """
 
     program: Literal["image_text"]
     name: str = Field(min_length=1)
     model: dict[str, Any]
+    position_std: float | None = Field(default=None, gt=0)
     data: StillsData
     training: TrainingSettings
 
@@ -164,7 +169,10 @@ def _image_text(recipe: ImageTextRecipe, beside: Path) -> Program:
         PlaygroundStills(count, size=config.image_size, seed=seed, cache=beside / "cache")
         for count, seed in ((recipe.data.num_stills, recipe.data.seed), (512, recipe.data.seed + 1))
     )
-    return ImageTextProgram(XClip(config), stills, held_out=held_out)
+    model = XClip(config)
+    if recipe.position_std is not None:
+        torch.nn.init.normal_(model.visual.positional_embedding, std=recipe.position_std)
+    return ImageTextProgram(model, stills, held_out=held_out)
 
 
 def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
