@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
-
-
-def shared_folder(variable: str, name: str) -> Path:
-    return Path(os.environ.get(variable) or SHARED / name)
-
-
-GOLDEN_ROOT = shared_folder("WATCHWORD_GOLDEN", "golden")
-MEDIA_ROOT = shared_folder("WATCHWORD_MEDIA", "media")
+from shared_folders import GOLDEN_ROOT, MEDIA_ROOT
 
 
 def _existing(folder: Path, variable: str) -> Path:

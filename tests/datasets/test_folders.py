@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from watchword.datasets.folders import find_media
 
@@ -23,3 +26,12 @@ def test_what_is_found_and_in_which_order(tmp_path: Path) -> None:
     ]
     nothing = [tmp_path / "empty", tmp_path / "*.xyz", tmp_path / "missing"]
     assert find_media([*nothing, *nothing]).paths == nothing
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_read_is_listed_itself(tmp_path: Path) -> None:
+    tmp_path.chmod(0)
+    try:
+        assert find_media([tmp_path]).paths == [tmp_path]
+    finally:
+        tmp_path.chmod(0o700)

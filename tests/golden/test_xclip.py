@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from golden_files import GOLDEN_ROOT
 from safetensors.numpy import load_file
 from torch import Tensor, nn
 
+from shared_folders import GOLDEN_ROOT
 from watchword.text import tokenize
 from watchword.xclip import Preprocessing, XClip, XClipConfig
 from watchword.xclip.huggingface import huggingface_names, state_from_huggingface, state_to_huggingface

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from golden_files import GOLDEN_ROOT
 from safetensors.torch import load_file
 from test_xclip import FOLDER, seeded_model
 from torch import Tensor
 
+from shared_folders import GOLDEN_ROOT
 from watchword.training.schedule import released_rate
 from watchword.training.settings import OptimizerSettings
 from watchword.xclip import XClip

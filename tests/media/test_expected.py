@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import MEDIA_ROOT
+from shared_folders import MEDIA_ROOT
 from watchword.media import MediaError, VideoReader, probe
 
 TIME_TOLERANCE = 0.002

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
+from rich.cells import cell_len
+from rich.console import Console
 
 from tiny_clips import write_video
 from watchword.media import MediaError
@@ -21,6 +23,7 @@ from watchword.report.html import page
 from watchword.report.run import TaggingRun
 from watchword.report.strip import strip
 from watchword.report.text import clock, duration, printable, to_json
+from watchword.report.thumbnails import shorten
 from watchword.xclip.tagging import ClipResult, Failure
 
 LABELS = ("<script>alert(1)</script>", "$x^2$ & co", "日本語 🐕", "plain")
@@ -103,7 +106,6 @@ def test_strip_of_a_video_that_is_gone_has_the_scores(tmp_path: Path) -> None:
 
 
 def test_table_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-    from rich.console import Console
 
     run = tagging_run([result("a.mp4", [(0.0, 3.0)]), failed()], top=2, threshold=0.3)
     Console(width=90).print(as_table(run))
@@ -159,3 +161,20 @@ def test_printable_is_one_line_that_any_output_takes(text: str) -> None:
 def test_json_of_a_path_that_is_no_text() -> None:
     assert to_json({"path": "日\udcff"}) == '{"path": "\\u65e5\\udcff"}'
     assert to_json({"path": "日"}) == '{"path": "日"}'
+
+
+@pytest.mark.parametrize(("window", "times"), [(1.0, "0:01–0:02"), (0.5, "0:00.5–0:01.0"), (0.25, "0:00.25–0:00.50")])
+def test_the_table_tells_short_windows_apart(video: Path, window: float, times: str) -> None:
+    shown = tagging_run([result(video, [(n * window, (n + 1) * window) for n in range(3)])], windowed=True)
+    shown.settings["window_seconds"] = window
+    console = Console(width=120, file=io.StringIO())
+    console.print(as_table(shown))
+    assert times in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@given(st.text(), st.integers(8, 60))
+@example("日本語" * 20, 34)
+def test_shortened_text_fits_its_columns(text: str, length: int) -> None:
+    short = shorten(text, length)
+    assert cell_len(short) <= length
+    assert short == text or "…" in short
