@@ -106,7 +106,6 @@ def test_strip_of_a_video_that_is_gone_has_the_scores(tmp_path: Path) -> None:
 
 
 def test_table_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-
     run = tagging_run([result("a.mp4", [(0.0, 3.0)]), failed()], top=2, threshold=0.3)
     Console(width=90).print(as_table(run))
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]

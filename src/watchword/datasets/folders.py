@@ -56,11 +56,11 @@ def _walk(folder: Path, visited: set[tuple[int, int]]) -> Iterator[Path]:
     if identity in visited:  # a link that leads back
         return
     visited.add(identity)
-    for entry in sorted(folder.iterdir()):
+    for entry in sorted(folder.iterdir()) if os.access(folder, os.R_OK | os.X_OK) else []:
         if entry.name.startswith("."):
             continue
         if not entry.is_dir():
             yield entry
             continue
-        inside = list(_walk(entry, visited)) if os.access(entry, os.R_OK | os.X_OK) else []
+        inside = list(_walk(entry, visited))
         yield from inside or ([entry] if entry.suffix.lower() in MEDIA_SUFFIXES else [])

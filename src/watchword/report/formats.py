@@ -107,12 +107,19 @@ def as_table(run: TaggingRun) -> Table:
             cells = [Text(f"failed: {result.failure.reason}", style="red"), Text(), Text()]
             table.add_row(path, *([Text()] if run.windowed else []), *cells)
         for window in [] if result.failure else run.windows(result):
-            span = [Text(f"{clock(window.start_seconds)}–{clock(window.end_seconds)}")] if run.windowed else []
+            times = [clock(time, decimals=_decimals(run)) for time in (window.start_seconds, window.end_seconds)]
+            span = [Text("–".join(times))] if run.windowed else []
             for number, (label, score, match) in enumerate(_lines(window.tags)):
                 style = "dim" if label == NONE_OF_THESE else "bold" if number == 0 else ""
                 table.add_row(path, *span, Text(label, style=style), Text(score), Text(match))
                 path, span = Text(), [Text()] * len(span)
     return table
+
+
+def _decimals(run: TaggingRun) -> int:
+    """Digits behind the seconds that tell one window from the next."""
+    steps = [run.settings.get(name) or 0 for name in ("window_seconds", "stride_seconds")]
+    return next((decimals for decimals in (0, 1) if all(round(step, decimals) == step for step in steps)), 2)
 
 
 def _lines(tags: list[Tag]) -> Iterator[tuple[str, str, str]]:

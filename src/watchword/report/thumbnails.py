@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from rich.cells import cell_len, set_cell_size
 
 from ..errors import WatchwordError
 from ..media import VideoReader
@@ -38,8 +39,8 @@ def thumbnails(result: ClipResult, count: int, *, height: int) -> list[Thumbnail
 
 
 def shorten(text: str, length: int) -> str:
-    """The text in at most ``length`` characters, with the middle left out."""
-    if len(text) <= length:
+    """The text in at most ``length`` columns, of which Chinese and Japanese characters take two, with the middle left out."""
+    if cell_len(text) <= length:
         return text
     head = (length - 1) * 2 // 3
-    return f"{text[:head]}…{text[len(text) - (length - 1 - head) :]}"
+    return f"{set_cell_size(text, head)}…{set_cell_size(text[::-1], length - 1 - head)[::-1]}"
