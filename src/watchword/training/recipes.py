@@ -80,13 +80,15 @@ class SupervisedRecipe(_Checked):
     """Supervised X-CLIP.
 
     ``start`` is the folder of an image-text model whose sizes ``model`` repeats, or none for random weights. ``train_text`` trains
-    the text encoder too, which the paper's own runs keep frozen.
+    the text encoder too, which the paper's own runs keep frozen. ``position_std`` draws the positions of the frames in time at that
+    scale in place of 0.02, see ``ImageTextRecipe``.
     """
 
     program: Literal["supervised"]
     name: str = Field(min_length=1)
     model: dict[str, Any]
     start: Path | None = None
+    position_std: float | None = Field(default=None, gt=0)
     train_text: bool = False
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
     mixing: MixingSettings | None = None
@@ -191,6 +193,8 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
             for count, seed, split in ((data.num_clips, data.seed, "train"), (data.num_held_out, data.seed + 1, "unseen"))
         ]
     model = XClip(config) if recipe.start is None else expand_to_video(XClip.from_pretrained(recipe.start), config)
+    if recipe.position_std is not None and model.mit is not None:
+        torch.nn.init.normal_(model.mit.positional_embedding, std=recipe.position_std)
     return SupervisedProgram(
         model,
         samples[0],
