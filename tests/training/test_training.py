@@ -225,7 +225,13 @@ def test_mixing_and_the_released_schedule_are_settings(tmp_path: Path) -> None:
 
 def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     recipe = write(tmp_path, {**IMAGE_TEXT, "training": {**TRAINING, "num_steps": 2000}})
-    process = subprocess.Popen(command(recipe, tmp_path / "run"), stderr=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"})
+    process = subprocess.Popen(
+        command(recipe, tmp_path / "run"),
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "NO_COLOR": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs are born deaf to it
+    )
     while process.poll() is None and not (tmp_path / "run" / "state.pt").exists():
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)

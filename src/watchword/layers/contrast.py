@@ -18,7 +18,8 @@ def contrastive_loss(left: Tensor, right: Tensor, scale: Tensor, groups: Tensor 
         groups: (batch,) integers; rows of one group (the same caption, say) are all right answers for one another and share the
             target, so that a repeated caption is not taught to be its own negative.
     """
-    logits = scale.float() * F.normalize(left.float(), dim=-1) @ F.normalize(right.float(), dim=-1).T
+    with torch.autocast(left.device.type, enabled=False):  # bfloat16 cannot tell near cosines apart
+        logits = scale.float() * F.normalize(left.float(), dim=-1) @ F.normalize(right.float(), dim=-1).T
     if groups is None:
         groups = torch.arange(len(left), device=left.device)
     same = (groups[:, None] == groups[None, :]).float()

@@ -293,10 +293,12 @@ class XClip(
         labels = text.unsqueeze(0)
         if self.prompts_generator is not None:
             labels = labels + self.prompts_generator(text, features.content)
-        video, labels = F.normalize(features.video.float(), dim=-1, eps=0), labels.float()
-        # Dividing the products by the lengths spares a normalised copy of every label for every video.
-        cosine = (labels @ video.unsqueeze(-1)).squeeze(-1) / torch.linalg.vector_norm(labels, dim=-1)
-        logits: Tensor = self.logit_scale.float().exp() * cosine
+        # In float32 also under autocast: labels that differ in a word have cosines closer than bfloat16 can tell apart.
+        with torch.autocast(labels.device.type, enabled=False):
+            video, labels = F.normalize(features.video.float(), dim=-1, eps=0), labels.float()
+            # Dividing the products by the lengths spares a normalised copy of every label for every video.
+            cosine = (labels @ video.unsqueeze(-1)).squeeze(-1) / torch.linalg.vector_norm(labels, dim=-1)
+            logits: Tensor = self.logit_scale.float().exp() * cosine
         return logits
 
     def forward(self, video: Tensor, token_ids: Tensor) -> XClipOutput:
