@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,14 +11,13 @@ import torch
 
 from ..errors import DownloadError, InputError
 from .downloads import fetch
-from .model import XClip
+from .model import XClip, is_new_part
 from .state_files import config_of_state, read_state, require_match
 
 __all__ = ["PREFIX", "load"]
 
 PREFIX = "clip:"
 EXTRA_ENTRIES = ("input_resolution", "context_length", "vocab_size", "attn_mask")  # numbers and masks in exported files, no weights
-NEW_PARTS = re.compile(r"(.*\.message_(fc|ln|attn)\.|mit\.|prompts_)")
 
 
 def load(source: str, *, num_frames: int, activation: str | None, seed: int, hub: dict[str, Any]) -> XClip:
@@ -41,7 +39,7 @@ def load(source: str, *, num_frames: int, activation: str | None, seed: int, hub
         torch.manual_seed(seed)
         model = XClip(config)
     own = model.state_dict()
-    require_match({name: tensor.shape for name, tensor in own.items() if not NEW_PARTS.match(name)}, state, source)
+    require_match({name: tensor.shape for name, tensor in own.items() if not is_new_part(name)}, state, source)
     model.load_state_dict(state, strict=False)
     return model.eval()
 

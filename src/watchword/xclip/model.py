@@ -26,7 +26,7 @@ from ..errors import InputError
 from ..layers import Attention, DropPath, TransformerBlock, activation_function, attend
 from .config import HEAD_SIZE, XClipConfig
 
-__all__ = ["VideoFeatures", "XClip", "XClipOutput"]
+__all__ = ["VideoFeatures", "XClip", "XClipOutput", "is_new_part"]
 
 
 @dataclass(frozen=True)
@@ -324,6 +324,11 @@ class XClip(
         from .checkpoints import save
 
         save(self, save_directory)
+
+
+def is_new_part(name: str) -> bool:
+    """Whether a parameter of this name is one that X-CLIP adds to CLIP."""
+    return name.startswith(("mit.", "prompts_")) or ".message_" in name
 
 
 def _initialise_linear(linear: nn.Linear, std: float) -> None:

@@ -16,9 +16,10 @@ from ..text import tokenize
 from .config import XClipConfig
 from .inputs import to_tensor
 from .mixing import Mixing, smoothed_targets
-from .model import XClip
+from .model import XClip, is_new_part
+from .state_files import require_match
 
-__all__ = ["ImageTextProgram", "SupervisedProgram", "expand_to_video", "is_new_part", "parameter_groups"]
+__all__ = ["ImageTextProgram", "SupervisedProgram", "expand_to_video", "parameter_groups"]
 
 MAX_LOGIT_SCALE = math.log(100)  # as in CLIP's training
 
@@ -134,17 +135,16 @@ class SupervisedProgram:
 
 
 def expand_to_video(image_text: XClip, config: XClipConfig) -> XClip:
-    """A video model of ``config`` that starts from an image-text model: shared parts are copied, new parts are as initialised."""
+    """A video model of ``config`` that starts from an image-text model: shared parts are copied, new parts are as initialised.
+
+    Raises CheckpointError, with a table as its note, if a shared part is missing, extra or of another shape.
+    """
     model = XClip(config)
     state = image_text.state_dict()
-    missing, unexpected = model.load_state_dict(state, strict=False)
-    assert not unexpected and all(is_new_part(name) for name in missing)
+    own = {name: tensor.shape for name, tensor in model.state_dict().items() if name in state or not is_new_part(name)}
+    require_match(own, state, f"the start {image_text.config.weights!r}")
+    model.load_state_dict(state, strict=False)
     return model
-
-
-def is_new_part(name: str) -> bool:
-    """Whether a parameter is one that X-CLIP adds to CLIP."""
-    return any(part in name for part in ("prompts", "mit.", "message_"))
 
 
 def parameter_groups(model: nn.Module, optimizer: Any, *, train_text: bool) -> list[dict[str, Any]]:
