@@ -31,3 +31,11 @@ def test_a_link_stays_a_link_and_a_pipe_is_written_to(tmp_path: Path) -> None:
     write_text(pipe, "through")
     assert os.read(reader, 100) == b"through" and pipe.is_fifo()
     os.close(reader)
+
+
+def test_a_replaced_file_has_the_usual_permissions_whoever_wrote_it(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("")
+    with replacing(tmp_path / "new") as beside:
+        beside.unlink(missing_ok=True)
+        beside.touch(mode=0o600)
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode

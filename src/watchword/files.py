@@ -23,7 +23,10 @@ def replacing(path: Path) -> Iterator[Path]:
     path = path.resolve()
     beside = path.with_name(f".{path.name[:200]}.{os.getpid()}.partial")
     try:
+        beside.touch()
+        mode = beside.stat().st_mode
         yield beside
+        beside.chmod(mode)  # some writers (safetensors) put a file of their own in its place, for its owner alone
         with beside.open("rb") as file:
             os.fsync(file.fileno())
         beside.replace(path)

@@ -42,8 +42,9 @@ IMAGE_TEXT = {
     "program": "image_text",
     "name": "tiny_image_text",
     "model": {**TINY_MODEL, "num_frames": 1, "message": "off", "mit_layers": 0, "prompt_layers": 0},
+    "beginning": {"num_frames": 16},
     "data": {"kind": "playground_stills", "num_stills": 16},
-    "training": TRAINING,
+    "training": {**TRAINING, "optimizer": {**TRAINING["optimizer"], "muon_learning_rate": 0.002}},  # type: ignore[dict-item]
 }
 SUPERVISED = {
     "program": "supervised",

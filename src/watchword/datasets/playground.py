@@ -44,21 +44,24 @@ class PlaygroundClips(Dataset[Sample]):
 
 
 class PlaygroundStills(Dataset[Sample]):
-    """Single frames with captions: ``frames`` uint8 (1, size, size, 3) and ``caption``, the index of the caption in ``captions``."""
+    """Single frames with captions of several kinds.
+
+    ``frames`` uint8 (1, size, size, 3) and ``captions`` (kinds,), indices into ``captions``, one of each of ``stills.CAPTION_KINDS``.
+    """
 
     def __init__(self, num_stills: int, *, size: int, seed: int, cache: Path) -> None:
         render = partial(_render_still, size=size, seed=seed)
-        self.frames, labels = _rendered(cache / f"stills-{num_stills}x{size}-seed{seed}", num_stills, (1, size, size, 3), render)
-        self.captions = tuple(sorted(set(labels)))
+        self.frames, told = _rendered(cache / f"stills-{num_stills}x{size}-seed{seed}", num_stills, (1, size, size, 3), render)
+        self.captions = tuple(sorted({caption for captions in told for caption in captions}))
         numbers = {caption: number for number, caption in enumerate(self.captions)}
-        self.caption_numbers = [numbers[label] for label in labels]
+        self.caption_numbers = np.array([[numbers[caption] for caption in captions] for captions in told])
 
     def __len__(self) -> int:
         return len(self.caption_numbers)
 
     def __getitem__(self, position: Position) -> Sample:
         _, index = position
-        return {"frames": np.array(self.frames[index]), "caption": self.caption_numbers[index]}
+        return {"frames": np.array(self.frames[index]), "captions": self.caption_numbers[index]}
 
 
 def _render_clip(index: int, *, num_frames: int, size: int, seed: int, split: Any) -> tuple[np.ndarray, str]:
@@ -68,9 +71,9 @@ def _render_clip(index: int, *, num_frames: int, size: int, seed: int, split: An
     return render_frames(scene, times, size=size), phrase(scene.shape, scene.colour, scene.action)
 
 
-def _render_still(index: int, *, size: int, seed: int) -> tuple[np.ndarray, str]:
-    frame, caption = render_still(_scene_seed(seed, index), size=size)
-    return frame[None], caption
+def _render_still(index: int, *, size: int, seed: int) -> tuple[np.ndarray, tuple[str, ...]]:
+    frame, captions = render_still(_scene_seed(seed, index), size=size)
+    return frame[None], captions
 
 
 def _scene_seed(seed: int, index: int) -> int:
@@ -78,8 +81,8 @@ def _scene_seed(seed: int, index: int) -> int:
 
 
 def _rendered(
-    path: Path, count: int, shape: tuple[int, ...], render: Callable[[int], tuple[np.ndarray, str]]
-) -> tuple[np.ndarray, list[str]]:
+    path: Path, count: int, shape: tuple[int, ...], render: Callable[[int], tuple[np.ndarray, Any]]
+) -> tuple[np.ndarray, list[Any]]:
     """Frames (count, *shape) and labels at ``path``.npy and ``path``.json, rendered on all cores if they are not there."""
     array_path, labels_path = path.with_suffix(".npy"), path.with_suffix(".json")
     if not labels_path.exists():

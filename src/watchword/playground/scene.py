@@ -191,7 +191,7 @@ class _Place:
 _Sampler = Callable[[np.random.Generator, str, float, Setting], _Place]
 
 
-def _radius(rng: np.random.Generator, low: float = 0.12, high: float = 0.18) -> float:
+def _radius(rng: np.random.Generator, low: float = 0.15, high: float = 0.21) -> float:
     return float(rng.uniform(low, high))
 
 
@@ -236,15 +236,15 @@ def _moves_up(rng: np.random.Generator, shape: str, angle: float, setting: Setti
 
 
 def _grows(rng: np.random.Generator, shape: str, angle: float, setting: Setting) -> _Place:
-    small = _radius(rng, 0.08, 0.11)
-    ratio = float(rng.uniform(1.8, 2.5))
+    small = _radius(rng, 0.1, 0.13)
+    ratio = float(rng.uniform(1.8, 2.3))
     large = small * ratio
     x, y = _anchor(rng, left=large, right=large, above=large, below=large)
     return _Place(small, x, y, _motion(rng, ratio=ratio))
 
 
 def _splits(rng: np.random.Generator, shape: str, angle: float, setting: Setting) -> _Place:
-    radius = _radius(rng, 0.13, 0.18)
+    radius = _radius(rng, 0.15, 0.19)
     direction, distance = rng.uniform(0, 2 * np.pi), rng.uniform(0.17, 0.27)
     travel = distance * np.cos(direction), distance * np.sin(direction)
     side, height = abs(travel[0]) + radius, abs(travel[1]) + radius
@@ -266,7 +266,7 @@ def _spins(rng: np.random.Generator, shape: str, angle: float, setting: Setting)
 
 
 def _bounces(rng: np.random.Generator, shape: str, angle: float, setting: Setting) -> _Place:
-    radius = _radius(rng, 0.12, 0.16)
+    radius = _radius(rng, 0.15, 0.19)
     height = rng.uniform(0.25, 0.5)
     x, y = _anchor(rng, left=radius, right=radius, above=radius + height, below=radius)
     motion = _motion(rng, travel=(0, -height), cycles=int(rng.integers(2, 5)), ratio=rng.uniform(0.6, 0.9))
@@ -274,7 +274,7 @@ def _bounces(rng: np.random.Generator, shape: str, angle: float, setting: Settin
 
 
 def _orbits(rng: np.random.Generator, shape: str, angle: float, setting: Setting) -> _Place:
-    radius = _radius(rng, 0.11, 0.15)
+    radius = _radius(rng, 0.13, 0.17)
     distance, start = rng.uniform(0.19, 0.29), rng.uniform(0, 2 * np.pi)
     space = distance + radius
     x, y = _anchor(rng, left=space, right=space, above=space, below=space)
@@ -289,7 +289,7 @@ def _blinks(rng: np.random.Generator, shape: str, angle: float, setting: Setting
 
 
 def _collides(rng: np.random.Generator, shape: str, angle: float, setting: Setting) -> _Place:
-    radius = _radius(rng, 0.11, 0.15)
+    radius = _radius(rng, 0.13, 0.17)
     span, half_depth, half_length = rng.uniform(0.3, 0.45), rng.uniform(0.02, 0.035), rng.uniform(0.15, 0.22)
     along = ((1, 0), (-1, 0), (0, 1), (0, -1))[rng.integers(4)]
     contact = reach(shape, angle, along) * radius

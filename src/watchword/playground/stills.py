@@ -1,7 +1,8 @@
-"""Single frames with full captions, such as ``"a small tilted red square, top left, near a grey post"``.
+"""Single frames with captions, such as ``"a red square"`` and ``"a small shape, top left"``.
 
 They look like frames of clips, but their captions tell size, place and state, so that a model trained on them knows
-what it sees in each frame of a clip before it learns what moves.
+what it sees in each frame of a clip before it learns what moves. Each caption tells one aspect and leaves the others out:
+of captions that tell everything, colour and place alone tell most of a batch apart, and the shape is hardly learned.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ from watchword.playground.setting import RGB, Block, Setting, generator, sample_
 from watchword.playground.shapes import FOLDS
 from watchword.playground.world import COLOURS, SHAPES, with_article
 
+CAPTION_KINDS: Final = ("shape", "colour and shape", "size and place", "state and surroundings")
+"""What each caption of a still tells, such as ``"a square"``, ``"a faint red square"``, ``"two small shapes side by side, top left"`` and
+``"a tilted shape, near a grey post"``."""
+
 SIZES: Final = ("tiny", "small", "medium", "large", "huge")
 """Size words; the bounds between them, as radius in frame sides, are `SIZE_BOUNDS`."""
 
-SIZE_BOUNDS: Final = (0.09, 0.115, 0.145, 0.185)
+SIZE_BOUNDS: Final = (0.125, 0.15, 0.18, 0.215)
 
 COLUMNS: Final = ("far left", "left", "centre", "right", "far right")
 ROWS: Final = ("top", "upper", "middle", "lower", "bottom")
@@ -29,14 +34,7 @@ ROWS: Final = ("top", "upper", "middle", "lower", "bottom")
 
 PLACE_BOUNDS: Final = (0.26, 0.42, 0.58, 0.74)
 
-_TOLD: Final = 0.75
-"""How likely each part of a full caption is told."""
-
-_BARE: Final = 0.25
-"""How likely a caption tells colour and shape alone. Place and size suffice to tell most stills of a batch apart, so a model that is
-trained on full captions only hardly looks at the shape."""
-
-_PLURALS: Final = {shape: "crosses" if shape == "cross" else f"{shape}s" for shape in SHAPES}
+_PLURALS: Final = {shape: "crosses" if shape == "cross" else f"{shape}s" for shape in (*SHAPES, "shape")}
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Still:
     """One frame: where the object is, what it looks like, and what is said of it.
 
     Attributes:
-        caption: the words.
+        captions: one of each of `CAPTION_KINDS`.
         shape, colour, rgb: what the object is.
         radius, x, y, angle: size, place (the middle of two copies) and tilt.
         opacity: 0 (nothing to see) to 1.
@@ -54,7 +52,7 @@ class Still:
     """
 
     seed: int
-    caption: str
+    captions: tuple[str, ...]
     shape: str
     colour: str
     rgb: RGB
@@ -76,26 +74,26 @@ def sample_still(seed: int) -> Still:
     rgb = sample_colour(rng, colour)
     opacity = float(rng.choice([1.0, rng.uniform(0.25, 0.65), 0.0], p=[0.82, 0.13, 0.05]))
     size = int(rng.integers(len(SIZES)))
-    radius = float(rng.uniform((0.07, *SIZE_BOUNDS)[size], (*SIZE_BOUNDS, 0.26)[size]))
+    radius = float(rng.uniform((0.1, *SIZE_BOUNDS)[size], (*SIZE_BOUNDS, 0.26)[size]))
     tilted = bool(rng.random() < 0.35)
     angle = float(rng.uniform(0.3, 2 * np.pi / FOLDS[shape] - 0.3) if tilted else rng.uniform(-0.12, 0.12))
     offset = _sample_offset(rng, radius) if rng.random() < 0.22 else None
     reach_x, reach_y = (radius + abs(step) for step in offset or (0.0, 0.0))
     x, y = float(rng.uniform(reach_x, 1 - reach_x)), float(rng.uniform(reach_y, 1 - reach_y))
     prop, beside = (None, "") if offset or rng.random() < 0.6 else _sample_prop(rng, setting, x, y, radius)
-    caption = _caption(rng, shape, colour, SIZES[size], tilted, opacity, offset, radius, x, y, beside)
-    return Still(seed, caption, shape, colour, rgb, radius, x, y, angle, opacity, offset, prop, setting)
+    captions = _captions(shape, colour, SIZES[size], tilted, opacity, offset, radius, place_words(x, y), beside)
+    return Still(seed, captions, shape, colour, rgb, radius, x, y, angle, opacity, offset, prop, setting)
 
 
-def render_still(seed: int | Still, *, size: int = 128) -> tuple[NDArray[np.uint8], str]:
-    """A still and its caption.
+def render_still(seed: int | Still, *, size: int = 128) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
+    """A still and its captions.
 
     Args:
         seed: any whole number >= 0, or a still from `sample_still`.
         size: side of the square frame in pixels, at least 16.
 
     Returns:
-        uint8 RGB (size, size, 3), and the caption.
+        uint8 RGB (size, size, 3), and one caption of each of `CAPTION_KINDS`.
     """
     still = seed if isinstance(seed, Still) else sample_still(seed)
     sides = np.array([[0.0]] if still.offset is None else [[-1.0], [1.0]])
@@ -110,7 +108,7 @@ def render_still(seed: int | Still, *, size: int = 128) -> tuple[NDArray[np.uint
     )
     props = () if still.prop is None else (still.prop,)
     frames = paint(still.setting, props, still.shape, still.rgb, where, np.zeros(1), seed=still.seed, size=size)
-    return frames[0], still.caption
+    return frames[0], still.captions
 
 
 def _sample_offset(rng: np.random.Generator, radius: float) -> tuple[float, float]:
@@ -139,8 +137,7 @@ def _sample_prop(rng: np.random.Generator, setting: Setting, x: float, y: float,
     return Block("bar", wall_x, wall_y, float(half_width), float(half_height), grey), "beside a grey wall"
 
 
-def _caption(
-    rng: np.random.Generator,
+def _captions(
     shape: str,
     colour: str,
     size: str,
@@ -148,28 +145,26 @@ def _caption(
     opacity: float,
     offset: tuple[float, float] | None,
     radius: float,
-    x: float,
-    y: float,
+    place: str,
     beside: str,
-) -> str:
-    told = (rng.random(size=5) < _TOLD).tolist()
-    told[3] |= bool(rng.random() < 0.8)  # the place is what motion is made of
-    if rng.random() < _BARE:
-        told = [False] * 5
+) -> tuple[str, ...]:
     if opacity == 0:
-        return ", ".join(["an empty scene", *([beside.replace("beside", "with").replace("near", "with")] if beside else [])])
-    words = [size] if told[0] else []
-    words += ["tilted" if tilted else "upright"] if told[1] and rng.random() < 0.6 else []
-    words += ["faint"] if opacity < 1 else []
-    words += [colour, _PLURALS[shape] if offset else shape]
-    parts = [f"two {' '.join(words)} side by side" if offset else with_article(" ".join(words))]
-    if offset and told[2]:
-        parts.append("far apart" if np.hypot(*offset) > 1.3 * radius + 0.04 else "close together")
-    if told[3]:
-        parts.append(place_words(x, y))
-    if beside and told[4]:
-        parts.append(beside)
-    return ", ".join(parts)
+        empty = "an empty scene"
+        scenery = beside.replace("beside", "with").replace("near", "with")
+        return empty, empty, empty, f"{empty}, {scenery}" if scenery else empty
+
+    def told(*words: str) -> str:
+        *adjectives, noun = (word for word in words if word)
+        return f"two {' '.join([*adjectives, _PLURALS[noun]])} side by side" if offset else with_article(" ".join([*adjectives, noun]))
+
+    faint = "faint" if opacity < 1 else ""
+    apart = ("far apart" if np.hypot(*offset) > 1.3 * radius + 0.04 else "close together") if offset else ""
+    return (
+        told(shape),
+        told(faint, colour, shape),
+        f"{told(size, 'shape')}, {place}",
+        ", ".join(part for part in (told("tilted" if tilted else "upright", "shape"), apart, beside) if part),
+    )
 
 
 def place_words(x: float, y: float) -> str:

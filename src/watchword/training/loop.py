@@ -21,6 +21,7 @@ from ..errors import ConfigError
 from ..files import write_text
 from .checkpoint import load_state, save_state
 from .log import RunLog
+from .optimizers import Optimizers
 from .schedule import released_rate, warmup_cosine
 from .settings import OptimizerSettings, TrainingSettings
 
@@ -37,7 +38,7 @@ class Program(Protocol):
     def model(self) -> nn.Module: ...
 
     def parameter_groups(self, optimizer: OptimizerSettings) -> list[dict[str, Any]]:
-        """Parameter groups for AdamW, each with its ``lr`` and ``weight_decay``."""
+        """Parameter groups as ``Optimizers`` takes them, each with its ``lr`` and ``weight_decay``."""
         ...
 
     def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -62,9 +63,7 @@ def train(program: Program, settings: TrainingSettings, folder: str | Path, *, p
     folder.mkdir(parents=True, exist_ok=True)
     _claim(folder, program, settings)
     model = program.model.to(settings.device)
-    optimizer = torch.optim.AdamW(
-        program.parameter_groups(settings.optimizer), betas=settings.optimizer.betas, eps=settings.optimizer.eps, foreach=True
-    )
+    optimizer = Optimizers(program.parameter_groups(settings.optimizer), settings.optimizer)
     base_rates = [group["lr"] for group in optimizer.param_groups]
     state = load_state(folder / "state.pt")
     start = 0
@@ -118,7 +117,7 @@ def _load(dataset: Dataset[dict[str, Any]], settings: TrainingSettings, start: i
 
 
 def _step(
-    program: Program, model: nn.Module, optimizer: torch.optim.Optimizer, settings: TrainingSettings, step: int, batch: dict[str, Any]
+    program: Program, model: nn.Module, optimizer: Optimizers, settings: TrainingSettings, step: int, batch: dict[str, Any]
 ) -> dict[str, Tensor]:
     model.train()
     torch.manual_seed(settings.seed * 1_000_003 + step)  # dropout of a step is the same after a resume

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import torch
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -15,6 +17,8 @@ from ..datasets.videos import VideoClips, read_annotations
 from ..errors import ConfigError
 from ..playground import PHRASES
 from ..xclip.config import XClipConfig
+from ..xclip.initialisation import begin_small, sinusoid
+from ..xclip.inputs import to_tensor
 from ..xclip.mixing import Mixing
 from ..xclip.model import XClip
 from ..xclip.recipe import ImageTextProgram, SupervisedProgram, expand_to_video
@@ -53,17 +57,23 @@ class VideosData(_Checked):
     held_out: Path
 
 
-class ImageTextRecipe(_Checked):
-    """Contrastive image-text pretraining. ``name`` is what the weights are called in their configuration.
+class Beginning(_Checked):
+    """How a small model begins, see ``watchword.xclip.initialisation.begin_small``."""
 
-    ``position_std`` draws the patches' positions at that scale in place of CLIP's width**-0.5, which a small model on little data hardly
-    hears beside the patches: it then learns what is seen long before where.
-    """
+    position_std: float = Field(default=0.25, gt=0)
+    whitening: float = Field(default=0.1, gt=0)
+    token_std: float = Field(default=0.1, gt=0)
+    logit_scale: float = Field(default=20.0, gt=0, le=100)
+    num_frames: int = Field(default=4000, gt=0)
+
+
+class ImageTextRecipe(_Checked):
+    """Contrastive image-text pretraining. ``name`` is what the weights are called; without ``beginning`` they begin as CLIP's do."""
 
     program: Literal["image_text"]
     name: str = Field(min_length=1)
     model: dict[str, Any]
-    position_std: float | None = Field(default=None, gt=0)
+    beginning: Beginning | None = None
     data: StillsData
     training: TrainingSettings
 
@@ -80,8 +90,8 @@ class SupervisedRecipe(_Checked):
     """Supervised X-CLIP.
 
     ``start`` is the folder of an image-text model whose sizes ``model`` repeats, or none for random weights. ``train_text`` trains
-    the text encoder too, which the paper's own runs keep frozen. ``position_std`` draws the positions of the frames in time at that
-    scale in place of 0.02, see ``ImageTextRecipe``.
+    the text encoder too, which the paper's own runs keep frozen. ``position_std`` makes the positions of the frames in time sinusoids of
+    that scale in place of noise of 0.02, and ``logit_scale`` replaces the start's: a small model hears the order sooner.
     """
 
     program: Literal["supervised"]
@@ -89,6 +99,7 @@ class SupervisedRecipe(_Checked):
     model: dict[str, Any]
     start: Path | None = None
     position_std: float | None = Field(default=None, gt=0)
+    logit_scale: float | None = Field(default=None, gt=0, le=100)
     train_text: bool = False
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
     mixing: MixingSettings | None = None
@@ -172,8 +183,10 @@ def _image_text(recipe: ImageTextRecipe, beside: Path) -> Program:
         for count, seed in ((recipe.data.num_stills, recipe.data.seed), (512, recipe.data.seed + 1))
     )
     model = XClip(config)
-    if recipe.position_std is not None:
-        torch.nn.init.normal_(model.visual.positional_embedding, std=recipe.position_std)
+    if recipe.beginning is not None:
+        values = recipe.beginning.model_dump()
+        frames = torch.as_tensor(np.array(stills.frames[: values.pop("num_frames")]))
+        begin_small(model, to_tensor(frames, config.preprocessing), **values)
     return ImageTextProgram(model, stills, held_out=held_out)
 
 
@@ -193,8 +206,12 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
             for count, seed, split in ((data.num_clips, data.seed, "train"), (data.num_held_out, data.seed + 1, "unseen"))
         ]
     model = XClip(config) if recipe.start is None else expand_to_video(XClip.from_pretrained(recipe.start), config)
-    if recipe.position_std is not None and model.mit is not None:
-        torch.nn.init.normal_(model.mit.positional_embedding, std=recipe.position_std)
+    with torch.no_grad():
+        if recipe.position_std is not None and model.mit is not None:
+            places = sinusoid(config.num_frames, config.embed_dim)
+            model.mit.positional_embedding[0] = places * (recipe.position_std / places.std())
+        if recipe.logit_scale is not None:
+            model.logit_scale.fill_(math.log(recipe.logit_scale))
     return SupervisedProgram(
         model,
         samples[0],

@@ -12,7 +12,8 @@ __all__ = ["OptimizerSettings", "TrainingSettings"]
 class OptimizerSettings(BaseModel):
     """AdamW and its schedule. Defaults other than the rates are the X-CLIP paper's (spec section 10.1).
 
-    ``new_parts_factor`` multiplies the rate of parts that no image-text checkpoint has. With ``schedule`` cosine the rate rises
+    ``new_parts_factor`` multiplies the rate of parts that no image-text checkpoint has.
+    ``muon_learning_rate`` trains the matrices inside the blocks by Muon, at this rate and this factor (docs/decisions.md says why). With ``schedule`` cosine the rate rises
     linearly over ``warmup_steps``, then falls along a cosine to ``final_fraction`` of itself at the last step; ``released`` does it
     as the authors' code does, see ``schedule.released_rate``.
     """
@@ -21,6 +22,7 @@ class OptimizerSettings(BaseModel):
 
     learning_rate: float = Field(gt=0)
     new_parts_factor: float = Field(default=10.0, gt=0)
+    muon_learning_rate: float | None = Field(default=None, gt=0)
     weight_decay: float = Field(default=0.001, ge=0)
     betas: tuple[float, float] = (0.9, 0.98)
     eps: float = Field(default=1e-8, gt=0)

@@ -22,13 +22,15 @@ from .state_files import require_match
 __all__ = ["ImageTextProgram", "SupervisedProgram", "expand_to_video", "parameter_groups"]
 
 MAX_LOGIT_SCALE = math.log(100)  # as in CLIP's training
+_PARTS = ("image-text", "mit", "prompts", "message_")
 
 
 class ImageTextProgram:
     """Contrastive pretraining of the image and text encoders on captioned stills, from which a video model starts.
 
     The model is an X-CLIP of one frame without messages, integration and prompts, which is CLIP. ``dataset`` gives ``frames``
-    (1, R, R, 3) and ``caption``, an index into its ``captions``; ``held_out`` is another of the kind.
+    (1, R, R, 3) and ``captions`` (kinds,), indices into its ``captions``; ``held_out`` is another of the kind. Captions are contrasted
+    within their kind: across kinds, one still's caption may well be true of another.
     """
 
     name = "image-text"
@@ -44,22 +46,27 @@ class ImageTextProgram:
 
     def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         image = self.model.encode_video(to_tensor(batch["frames"], self.model.config.preprocessing)).video
-        text = self.model.encode_text(self.token_ids[batch["caption"]].to(image.device))
         scale = self.model.logit_scale.clamp(max=MAX_LOGIT_SCALE).exp()
-        return contrastive_loss(image, text, scale, groups=batch["caption"]), {}
+        losses = []
+        for captions in batch["captions"].T:
+            told, which = torch.unique(captions, return_inverse=True)
+            text = self.model.encode_text(self.token_ids[told.cpu()].to(image.device))
+            losses.append(contrastive_loss(image, text[which], scale, groups=captions))
+        return torch.stack(losses).mean(), {}
 
     def evaluate(self) -> dict[str, Any]:
-        """Retrieval of the right caption among all of 512 held-out stills, in percent."""
-        count = min(512, len(self.held_out))
-        samples = [self.held_out[0, index] for index in range(count)]
+        """For each kind of caption, retrieval of the right one among all of that kind of 512 held-out stills, in percent."""
+        samples = [self.held_out[0, index] for index in range(min(512, len(self.held_out)))]
         frames = torch.stack([torch.as_tensor(sample["frames"]) for sample in samples])
-        captions = torch.tensor([sample["caption"] for sample in samples])
-        kept, labels = torch.unique(captions, return_inverse=True)
         device = self.model.logit_scale.device
         features = self.model.encode_video(to_tensor(frames, self.model.config.preprocessing).to(device))
-        text = self.model.encode_text(self.held_out_ids[kept].to(device))
-        right = self.model.score(features, text).argmax(dim=1).cpu() == labels
-        return {"caption_retrieval": 100 * right.float().mean().item()}
+        results = {}
+        for kind in range(len(samples[0]["captions"])):
+            told, right = torch.unique(torch.tensor([sample["captions"][kind] for sample in samples]), return_inverse=True)
+            text = self.model.encode_text(self.held_out_ids[told].to(device))
+            guesses = self.model.score(features, text).argmax(dim=1).cpu()
+            results[f"caption_retrieval_{kind + 1}"] = 100 * (guesses == right).float().mean().item()
+        return results
 
     def save(self, folder: Path) -> None:
         self.model.eval().save_pretrained(folder)
@@ -150,9 +157,11 @@ def expand_to_video(image_text: XClip, config: XClipConfig) -> XClip:
 def parameter_groups(model: nn.Module, optimizer: Any, *, train_text: bool) -> list[dict[str, Any]]:
     """AdamW's groups (spec section 10.4): image-text parameters, then MIT, prompts and messages at a higher rate, each split into
     those that decay and those that do not (one-dimensional ones, biases, positional embeddings). Freezes what is not trained.
+
+    Where ``optimizer`` asks for it, the matrices inside the blocks are groups for Muon.
     """
-    groups: dict[tuple[str, bool], list[nn.Parameter]] = {
-        (part, decays): [] for part in ("image-text", "mit", "prompts", "message_") for decays in (True, False)
+    groups: dict[tuple[str, bool, bool], list[nn.Parameter]] = {
+        (part, decays, muon): [] for part in _PARTS for decays, muon in ((True, False), (False, False), (True, True))
     }
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(train_text or name.startswith("visual.") or is_new_part(name))
@@ -160,13 +169,16 @@ def parameter_groups(model: nn.Module, optimizer: Any, *, train_text: bool) -> l
             continue
         part = next((part for part in ("prompts", "mit", "message_") if part in name), "image-text")
         decays = not (parameter.ndim == 1 or name.endswith(".bias") or "positional_embedding" in name)
-        groups[part, decays].append(parameter)
+        inside = "resblocks." in name or "decoder." in name
+        groups[part, decays, optimizer.muon_learning_rate is not None and inside and parameter.ndim == 2].append(parameter)
     return [
         {
             "params": parameters,
-            "lr": optimizer.learning_rate * (1 if part == "image-text" else optimizer.new_parts_factor),
+            "lr": (optimizer.muon_learning_rate if muon else optimizer.learning_rate)
+            * (1 if part == "image-text" else optimizer.new_parts_factor),
             "weight_decay": optimizer.weight_decay if decays else 0.0,
+            **({"muon": True} if muon else {}),
         }
-        for (part, decays), parameters in groups.items()
+        for (part, decays, muon), parameters in groups.items()
         if parameters
     ]

@@ -1,0 +1,46 @@
+"""The optimizers of a run, taken as one: AdamW for every group, or Muon for the groups that say so and AdamW for the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .settings import OptimizerSettings
+
+__all__ = ["Optimizers"]
+
+
+class Optimizers:
+    """Takes parameter groups as torch's optimizers do; those with ``"muon": True`` hold matrices only and are given to Muon.
+
+    Muon (Jordan et al. 2024, in torch) makes each matrix's update orthogonal; scaled as in Moonlight (arXiv 2502.16982), so that its
+    rates compare with AdamW's.
+    """
+
+    def __init__(self, groups: list[dict[str, Any]], settings: OptimizerSettings) -> None:
+        groups = [dict(group) for group in groups]
+        muon = [group for group in groups if group.pop("muon", False)]
+        adamw = [group for group in groups if not any(group is other for other in muon)]
+        self.optimizers: list[torch.optim.Optimizer] = [torch.optim.AdamW(adamw, betas=settings.betas, eps=settings.eps, foreach=True)]
+        if muon:
+            self.optimizers.append(torch.optim.Muon(muon, adjust_lr_fn="match_rms_adamw"))  # each group has its own rate and decay
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return [group for optimizer in self.optimizers for group in optimizer.param_groups]
+
+    def step(self) -> None:
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+    def zero_grad(self) -> None:
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+
+    def state_dict(self) -> list[dict[str, Any]]:
+        return [optimizer.state_dict() for optimizer in self.optimizers]
+
+    def load_state_dict(self, states: list[dict[str, Any]]) -> None:
+        for optimizer, state in zip(self.optimizers, states, strict=True):
+            optimizer.load_state_dict(state)
