@@ -14,6 +14,7 @@ from watchword.errors import InputError
 from watchword.playground import HEARD_ACTIONS, SEEN_ACTIONS, Scene, render_frames, sample_scene
 from watchword.playground.motion import event_times, poses
 from watchword.playground.scene import MARGIN
+from watchword.playground.shapes import reach
 from watchword.playground.world import REVERSED
 
 SEEDS = range(4)
@@ -144,9 +145,14 @@ def test_the_object_stays_inside_the_frame(seed: int) -> None:
     for action in SEEN_ACTIONS:
         scene = sample_scene(seed, action=action)
         where = poses(scene, np.linspace(0, scene.times[-1], 50))
-        for place in (where.x, where.y):
-            assert (place - where.radius).min() > MARGIN - 1e-6
-            assert (place + where.radius).max() < 1 - MARGIN + 1e-6
+        for place, step in ((where.x, (1.0, 0.0)), (where.y, (0.0, 1.0))):
+            behind, ahead = (where.radius * reaches(scene.shape, where.angle, (sign * step[0], sign * step[1])) for sign in (-1, 1))
+            assert (place - behind).min() > MARGIN - 1e-6
+            assert (place + ahead).max() < 1 - MARGIN + 1e-6
+
+
+def reaches(shape: str, angles: NDArray[np.float64], direction: tuple[float, float]) -> NDArray[np.float64]:
+    return np.array([reach(shape, angle, direction) for angle in angles.flat]).reshape(angles.shape)
 
 
 @pytest.mark.parametrize("seed", range(12))

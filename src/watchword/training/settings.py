@@ -12,10 +12,10 @@ __all__ = ["OptimizerSettings", "TrainingSettings"]
 class OptimizerSettings(BaseModel):
     """AdamW and its schedule. Defaults other than the rates are the X-CLIP paper's (spec section 10.1).
 
-    ``new_parts_factor`` multiplies the rate of parts that no image-text checkpoint has.
-    ``muon_learning_rate`` trains the matrices inside the blocks by Muon, at this rate and this factor (docs/decisions.md says why). With ``schedule`` cosine the rate rises
-    linearly over ``warmup_steps``, then falls along a cosine to ``final_fraction`` of itself at the last step; ``released`` does it
-    as the authors' code does, see ``schedule.released_rate``.
+    ``new_parts_factor`` multiplies the rate of parts that no image-text checkpoint has. ``muon_learning_rate`` trains the matrices
+    inside the blocks by Muon, at this rate and this factor (docs/decisions.md says why). With ``schedule`` cosine the rate rises linearly
+    over ``warmup_steps``, then falls along a cosine to ``final_fraction`` of itself at the last step; ``released`` does it as the authors'
+    code does, see ``schedule.released_rate``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
