@@ -77,7 +77,8 @@ class XClipConfig:
         image_size: input side in pixels; a multiple of ``patch_size``.
         vision_width, text_width, embed_dim: multiples of 64, since every head has size 64.
         num_frames: frames of a clip; the weights are made for this number.
-        message: ``on`` is the paper's cross-frame communication; ``off`` encodes every frame by itself.
+        message: ``on`` is the paper's cross-frame communication; ``off`` encodes every frame by itself; ``joint`` lets every token
+            attend to those of all frames.
         mit_layers: layers of the multi-frame integration transformer; 0 takes the mean of the frames.
         prompt_layers: blocks of the video-specific prompt generator; 0 scores with the text alone.
         mit_heads, prompt_heads: None means ``embed_dim / 64``. Hugging Face's conversions of the large models run with 8
@@ -97,7 +98,7 @@ class XClipConfig:
     vocab_size: int = 49408
     context_length: int = 77
     num_frames: int = 8
-    message: Literal["on", "off"] = "on"
+    message: Literal["on", "off", "joint"] = "on"
     mit_layers: int = 1
     mit_heads: int | None = None
     prompt_layers: int = 2
@@ -124,8 +125,8 @@ class XClipConfig:
                 f"X-CLIP configuration: image_size {self.image_size} differs from the preprocessing's crop_size "
                 f"{self.preprocessing.crop_size}"
             )
-        if self.message not in ("on", "off"):
-            raise ConfigError(f"X-CLIP configuration: message is {self.message!r}, must be 'on' or 'off'")
+        if self.message not in ("on", "off", "joint"):
+            raise ConfigError(f"X-CLIP configuration: message is {self.message!r}, must be 'on', 'off' or 'joint'")
         if self.activation not in ("quick_gelu", "gelu"):
             raise ConfigError(f"X-CLIP configuration: activation is {self.activation!r}, must be 'quick_gelu' or 'gelu'")
 

@@ -69,14 +69,14 @@ class Transformer(nn.Module):
 class CrossFrameBlock(TransformerBlock):
     """A vision block whose frames exchange messages: (B, T, N+1, D) -> the same shape (section 3.2, spec section 2).
 
-    With ``message`` off it is the plain block, applied to each frame.
+    With ``message`` off it is the plain block, applied to each frame; with ``joint`` applied to all frames' tokens at once (appendix D).
     """
 
-    def __init__(self, width: int, *, activation: str, message: bool, drop_path: float) -> None:
+    def __init__(self, width: int, *, activation: str, message: str, drop_path: float) -> None:
         super().__init__(width, width // HEAD_SIZE, activation=activation)
         self.drop_path = DropPath(drop_path)
         self.message = message
-        if message:
+        if message == "on":
             self.message_fc = nn.Linear(width, width)
             self.message_ln = nn.LayerNorm(width)
             self.message_attn = Attention(width, width // HEAD_SIZE)
@@ -84,13 +84,14 @@ class CrossFrameBlock(TransformerBlock):
 
     def forward(self, x: Tensor) -> Tensor:
         batch, time, tokens, width = x.shape
-        y = x.flatten(0, 1)
-        if self.message:
+        y = x.flatten(1, 2) if self.message == "joint" else x.flatten(0, 1)
+        if self.message == "on":
             messages = self.message_fc(x[:, :, 0])
             messages = messages + self.drop_path(self.message_attn(self.message_ln(messages)))
             y = torch.cat([y, messages.view(batch * time, 1, width)], dim=1)
         y = y + self.drop_path(self.attn(self.ln_1(y)))
-        y = y[:, :tokens]
+        if self.message == "on":
+            y = y[:, :tokens]
         y = y + self.drop_path(self.mlp(self.ln_2(y)))
         out: Tensor = y.view(batch, time, tokens, width)
         return out
@@ -108,7 +109,7 @@ class VisionEncoder(nn.Module):
         self.ln_pre = nn.LayerNorm(width)
         rates = torch.linspace(0, config.drop_path, config.vision_layers, device="cpu").tolist()
         self.transformer = Transformer(
-            [CrossFrameBlock(width, activation=config.activation, message=config.message == "on", drop_path=rate) for rate in rates]
+            [CrossFrameBlock(width, activation=config.activation, message=config.message, drop_path=rate) for rate in rates]
         )
         self.ln_post = nn.LayerNorm(width)
         self.proj = nn.Parameter(torch.randn(width, config.embed_dim) * width**-0.5)
@@ -279,8 +280,13 @@ class XClip(
         """
         ends = token_ids.argmax(dim=-1)
         length = int(ends.max()) + 1
-        x = self.token_embedding(token_ids[:, :length]) + self.positional_embedding[:length]
-        x = self.transformer(x)
+        return self.encode_words(self.token_embedding(token_ids[:, :length]), ends)
+
+    def encode_words(self, words: Tensor, ends: Tensor) -> Tensor:
+        """Encode embedded tokens (K, L, text width), the end token of row k at ``ends[k]`` -> (K, E): what ``encode_text`` does after
+        looking tokens up, for vectors that no token stands for.
+        """
+        x = self.transformer(words + self.positional_embedding[: words.shape[1]])
         x = self.ln_final(x[torch.arange(len(x), device=x.device), ends])
         out: Tensor = x @ self.text_projection
         return out

@@ -1,0 +1,119 @@
+"""How a closed list of classes is scored in training: by their names, as the paper does, or by what its ablations put in their place.
+
+Each head is a module: features of videos -> logits (B, K). Its own parameters, if any, are trained as new parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..errors import ConfigError
+from ..text import tokenize
+from .model import VideoFeatures, XClip
+
+__all__ = ["ClassHead", "ContextHead", "EnsembleHead", "LinearHead", "NameHead", "make_head"]
+
+HeadName = Literal["names", "ensemble", "context", "linear"]
+
+
+class ClassHead(nn.Module):
+    """Scores videos against classes by a text feature of each. ``text_learns`` tells whether features change from step to step."""
+
+    token_ids: Tensor
+
+    def __init__(self, model: XClip, texts: Sequence[str], *, text_learns: bool) -> None:
+        super().__init__()
+        self.register_buffer("token_ids", tokenize(texts, context_length=model.config.context_length), persistent=False)
+        self.text_learns = text_learns
+        self.kept: Tensor | None = None
+
+    def encode(self, model: XClip) -> Tensor:
+        """The classes' text features (K, E)."""
+        raise TypeError("a head says how it encodes its classes")
+
+    def text(self, model: XClip) -> Tensor:
+        """``encode``, once for all where the text does not learn. Evaluation never takes what an earlier step kept."""
+        if self.text_learns or not self.training:
+            return self.encode(model)
+        if self.kept is None:
+            with torch.no_grad():
+                self.kept = self.encode(model)
+        return self.kept
+
+    def forward(self, model: XClip, features: VideoFeatures) -> Tensor:
+        return model.score(features, self.text(model))
+
+
+class NameHead(ClassHead):
+    """The class names, read by the text encoder."""
+
+    def encode(self, model: XClip) -> Tensor:
+        return model.encode_text(self.token_ids)
+
+
+class EnsembleHead(ClassHead):
+    """The mean of a name's normalised features in several sentences, normalised again (CLIP's prompt ensemble; table 9)."""
+
+    def __init__(self, model: XClip, names: Sequence[str], templates: Sequence[str], *, text_learns: bool) -> None:
+        for template in templates:
+            if template.count("{}") != 1:
+                raise ConfigError(f"template {template!r}: write {{}} once, where the class name goes")
+        super().__init__(model, [template.format(name) for template in templates for name in names], text_learns=text_learns)
+        self.num_templates = len(templates)
+
+    def encode(self, model: XClip) -> Tensor:
+        features = F.normalize(model.encode_text(self.token_ids), dim=-1)
+        return F.normalize(features.view(self.num_templates, -1, features.shape[-1]).mean(dim=0), dim=-1)
+
+
+class ContextHead(ClassHead):
+    """Learned vectors before each name, the same for all classes (CoOp, arXiv 2109.01134)."""
+
+    def __init__(self, model: XClip, names: Sequence[str], *, num_vectors: int) -> None:
+        super().__init__(model, names, text_learns=True)
+        longest = int(self.token_ids.argmax(dim=1).max()) + 1
+        if longest + num_vectors > model.config.context_length:
+            raise ConfigError(
+                f"{num_vectors} context vectors and a name of {longest} tokens exceed the context of {model.config.context_length} tokens"
+            )
+        self.context = nn.Parameter(torch.randn(num_vectors, model.config.text_width) * 0.02)
+
+    def encode(self, model: XClip) -> Tensor:
+        ends = self.token_ids.argmax(dim=1)
+        words = model.token_embedding(self.token_ids[:, : int(ends.max()) + 1])
+        context = self.context.expand(len(words), -1, -1)
+        return model.encode_words(torch.cat([words[:, :1], context, words[:, 1:]], dim=1), ends + len(self.context))
+
+
+class LinearHead(nn.Module):
+    """No text: a linear layer on the video vector (table 8)."""
+
+    def __init__(self, model: XClip, num_classes: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(model.config.embed_dim, num_classes)
+        nn.init.normal_(self.linear.weight, std=0.02)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, model: XClip, features: VideoFeatures) -> Tensor:
+        out: Tensor = self.linear(features.video)
+        return out.float()
+
+
+def make_head(
+    kind: HeadName, model: XClip, names: Sequence[str], *, text_learns: bool, templates: Sequence[str] = (), num_vectors: int = 4
+) -> ClassHead | LinearHead:
+    """The head of a recipe. Raises ConfigError for an ensemble without templates, and what the heads raise."""
+    if kind == "linear":
+        return LinearHead(model, len(names))
+    if kind == "context":
+        return ContextHead(model, names, num_vectors=num_vectors)
+    if kind == "ensemble":
+        if not templates:
+            raise ConfigError("an ensemble of prompts needs templates, such as 'a video of {}'")
+        return EnsembleHead(model, names, templates, text_learns=text_learns)
+    return NameHead(model, names, text_learns=text_learns)
