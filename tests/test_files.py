@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,11 @@ def test_a_replaced_file_has_the_usual_permissions_whoever_wrote_it(tmp_path: Pa
         beside.unlink(missing_ok=True)
         beside.touch(mode=0o600)
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_threads_may_replace_one_file_at_a_time_of_their_own(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: write_text(tmp_path / "file", str(number) * 10_000), range(200)))
+    text = (tmp_path / "file").read_text()
+    assert len(set(text)) <= 3 and len(text) % 10_000 == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield path
         return
     path = path.resolve()
-    beside = path.with_name(f".{path.name[:200]}.{os.getpid()}.partial")
+    beside = path.with_name(f".{path.name[:200]}.{os.getpid()}-{threading.get_native_id()}.partial")
     try:
         beside.touch()
         mode = beside.stat().st_mode

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock
 from numpy.lib.format import open_memmap
 from torch.utils.data import Dataset
 
+from .. import playground
 from ..files import replacing, write_text
 from ..playground import PHRASES, phrase, render_frames, sample_scene
 from ..playground.stills import render_still
@@ -30,10 +33,10 @@ class PlaygroundClips(Dataset[Sample]):
     random moment of it, drawn once a clip.
     """
 
-    def __init__(self, num_clips: int, *, num_frames: int, size: int, seed: int, split: str, cache: Path) -> None:
+    def __init__(self, num_clips: int, *, num_frames: int, size: int, seed: int, split: str, cache_folder: Path) -> None:
         render = partial(_render_clip, num_frames=num_frames, size=size, seed=seed, split=split)
         name = f"clips-{split}-{num_clips}x{num_frames}x{size}-seed{seed}"
-        self.frames, self.labels = _rendered(cache / name, num_clips, (num_frames, size, size, 3), render)
+        self.frames, self.labels = _rendered(cache_folder / name, num_clips, (num_frames, size, size, 3), render)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -49,9 +52,9 @@ class PlaygroundStills(Dataset[Sample]):
     ``frames`` uint8 (1, size, size, 3) and ``captions`` (kinds,), indices into ``captions``, one of each of ``stills.CAPTION_KINDS``.
     """
 
-    def __init__(self, num_stills: int, *, size: int, seed: int, cache: Path) -> None:
+    def __init__(self, num_stills: int, *, size: int, seed: int, cache_folder: Path) -> None:
         render = partial(_render_still, size=size, seed=seed)
-        self.frames, told = _rendered(cache / f"stills-{num_stills}x{size}-seed{seed}", num_stills, (1, size, size, 3), render)
+        self.frames, told = _rendered(cache_folder / f"stills-{num_stills}x{size}-seed{seed}", num_stills, (1, size, size, 3), render)
         self.captions = tuple(sorted({caption for captions in told for caption in captions}))
         numbers = {caption: number for number, caption in enumerate(self.captions)}
         self.caption_numbers = np.array([[numbers[caption] for caption in captions] for captions in told])
@@ -83,16 +86,32 @@ def _scene_seed(seed: int, index: int) -> int:
 def _rendered(
     path: Path, count: int, shape: tuple[int, ...], render: Callable[[int], tuple[np.ndarray, Any]]
 ) -> tuple[np.ndarray, list[Any]]:
-    """Frames (count, *shape) and labels at ``path``.npy and ``path``.json, rendered on all cores if they are not there."""
-    array_path, labels_path = path.with_suffix(".npy"), path.with_suffix(".json")
-    if not labels_path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        labels = []
-        with replacing(array_path) as beside, multiprocessing.get_context("spawn").Pool() as pool:
-            frames = open_memmap(beside, mode="w+", dtype=np.uint8, shape=(count, *shape))
-            for index, (sample, label) in enumerate(pool.imap(render, range(count), chunksize=64)):
-                frames[index] = sample
-                labels.append(label)
-            frames.flush()
-        write_text(labels_path, json.dumps(labels))
+    """Frames (count, *shape) and labels in ``.npy`` and ``.json`` files named after ``path`` and the world's code, rendered on all cores if
+    they are not there: what another version of the world has left is not taken for this one's.
+    """
+    path = path.with_name(f"{path.name}-{_world()}")
+    array_path, labels_path = (path.with_name(path.name + ending) for ending in (".npy", ".json"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{path}.lock"):  # runs side by side want the same samples: one renders, the others wait
+        if not labels_path.exists():
+            _render_all(array_path, labels_path, count, shape, render)
     return np.load(array_path, mmap_mode="r"), json.loads(labels_path.read_text())
+
+
+@cache
+def _world() -> str:
+    sources = sorted(Path(playground.__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:8]
+
+
+def _render_all(
+    array_path: Path, labels_path: Path, count: int, shape: tuple[int, ...], render: Callable[[int], tuple[np.ndarray, Any]]
+) -> None:
+    labels = []
+    with replacing(array_path) as beside, multiprocessing.get_context("spawn").Pool() as pool:
+        frames = open_memmap(beside, mode="w+", dtype=np.uint8, shape=(count, *shape))
+        for index, (sample, label) in enumerate(pool.imap(render, range(count), chunksize=64)):
+            frames[index] = sample
+            labels.append(label)
+        frames.flush()
+    write_text(labels_path, json.dumps(labels))

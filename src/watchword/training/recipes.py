@@ -179,7 +179,7 @@ def _config(recipe: ImageTextRecipe | SupervisedRecipe, class_names: Sequence[st
 def _image_text(recipe: ImageTextRecipe, beside: Path) -> Program:
     config = _config(recipe)
     stills, held_out = (
-        PlaygroundStills(count, size=config.image_size, seed=seed, cache=beside / "cache")
+        PlaygroundStills(count, size=config.image_size, seed=seed, cache_folder=beside / "cache")
         for count, seed in ((recipe.data.num_stills, recipe.data.seed), (512, recipe.data.seed + 1))
     )
     model = XClip(config)
@@ -202,7 +202,9 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
     else:
         config = _config(recipe, PHRASES)
         samples = [
-            PlaygroundClips(count, num_frames=config.num_frames, size=config.image_size, seed=seed, split=split, cache=beside / "cache")
+            PlaygroundClips(
+                count, num_frames=config.num_frames, size=config.image_size, seed=seed, split=split, cache_folder=beside / "cache"
+            )
             for count, seed, split in ((data.num_clips, data.seed, "train"), (data.num_held_out, data.seed + 1, "unseen"))
         ]
     model = XClip(config) if recipe.start is None else expand_to_video(XClip.from_pretrained(recipe.start), config)

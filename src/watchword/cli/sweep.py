@@ -1,0 +1,30 @@
+"""``watchword sweep``: one recipe with several changes and seeds, in a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from .notes import note
+
+__all__ = ["sweep"]
+
+
+def sweep(
+    plan: Path = typer.Argument(..., help="A sweep, such as recipes/ablations/supervised.yaml."),
+    out: Path = typer.Option(..., "--out", "-o", help="Folder of the runs; what was done there is not done again."),
+    jobs: int = typer.Option(1, "--jobs", "-j", min=1, help="Runs at a time; the cores are shared among them."),
+    device: str = typer.Option("auto", "--device", help="cpu, cuda, cuda:1, mps; auto takes a GPU if there is one."),
+) -> None:
+    """Train and evaluate every row of a plan with every seed, and print the table; it is in OUT/table.md too.
+
+    Stopped at any moment, the same command goes on.
+    """
+    from ..training.sweep import load_sweep, run_sweep
+
+    chosen = load_sweep(plan)
+    results = run_sweep(chosen, out, jobs=jobs, device=device, report=note)
+    print((out / "table.md").read_text(), end="")
+    if any(len(results[row.name]) < len(chosen.seeds) for row in chosen.rows):
+        raise typer.Exit(1)

@@ -1,0 +1,84 @@
+"""Sweeps: rows and seeds, resumed, with a table that tells what failed by what it lacks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from watchword.errors import ConfigError
+from watchword.training.sweep import load_sweep, run_sweep
+
+TINY = {
+    "image_size": 32, "patch_size": 16, "vision_width": 64, "vision_layers": 1, "embed_dim": 64, "text_width": 64, "text_layers": 1,
+    "context_length": 32,
+}  # fmt: skip
+TRAINING = {"num_steps": 1, "batch_size": 2, "optimizer": {"learning_rate": 0.001}}
+STILLS = {
+    "program": "image_text", "name": "stills", "model": {**TINY, "num_frames": 1, "message": "off", "mit_layers": 0, "prompt_layers": 0},
+    "data": {"kind": "playground_stills", "num_stills": 4}, "training": TRAINING,
+}  # fmt: skip
+CLIPS = {
+    "program": "supervised", "name": "clips", "model": {**TINY, "num_frames": 2}, "train_text": True,
+    "data": {"kind": "playground_clips", "num_clips": 4, "num_held_out": 3}, "training": TRAINING,
+}  # fmt: skip
+PLAN = {
+    "title": "Two rows.",
+    "recipe": "clips.yaml",
+    "seeds": [0, 1],
+    "metrics": {"held_out_top1": "top-1"},
+    "prepare": [{"name": "image-text", "recipe": "stills.yaml"}],
+    "change": {"start": "{folder}/image-text-seed{seed}/model"},
+    "rows": [{"name": "mean of frames", "change": {"model.message": "off", "model.mit_layers": 0}, "paper": "80.0"}],
+}
+
+
+def write(folder: Path, plan: dict[str, Any]) -> Path:
+    for name, values in (("stills", STILLS), ("clips", CLIPS), ("plan", plan)):
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(values))
+    return folder / "plan.yaml"
+
+
+def test_a_sweep_runs_rows_by_seeds_and_does_nothing_twice(tmp_path: Path) -> None:
+    plan = write(tmp_path, PLAN)
+    command = [sys.executable, "-m", "watchword", "sweep", str(plan), "--out", str(tmp_path / "out"), "--jobs", "2", "--device", "cpu"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "Two rows." and lines[2] == "|  | top-1 | seeds | the paper's |"
+    assert [[cell.strip() for cell in line.split("|")][1] for line in lines[4:]] == ["mean of frames"]
+    assert all("±" in line and "| 2 |" in line for line in lines[4:])
+    assert (tmp_path / "out" / "table.md").read_text() == done.stdout
+    settings = json.loads((tmp_path / "out" / "mean-of-frames-seed1" / "settings.json").read_text())
+    assert settings["seed"] == 1
+    again = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert again.stdout == done.stdout and "done" not in again.stderr
+
+
+def test_a_row_that_fails_leaves_the_others_whole(tmp_path: Path) -> None:
+    wrong = {"name": "wrong", "change": {"model.vision_width": 3}}
+    plan = write(tmp_path, {**PLAN, "prepare": [], "change": {}, "seeds": [0], "rows": [wrong, {"name": "right"}]})
+    said: list[str] = []
+    results = run_sweep(load_sweep(plan), tmp_path / "out", device="cpu", report=said.append)
+    assert results["wrong"] == [] and len(results["right"]) == 1
+    assert any("failed" in line and "vision_width" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"rows": []}, "rows"),
+        ({"seedz": 1}, "seedz"),
+        ({"rows": [{"name": "A b"}, {"name": "a-b"}]}, "two rows"),
+        ({"metrics": 3}, "metrics"),
+    ],
+)
+def test_a_wrong_plan_is_one_line(tmp_path: Path, change: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigError, match=named) as raised:
+        load_sweep(write(tmp_path, {**PLAN, **change}))
+    assert "\n" not in str(raised.value)
