@@ -25,8 +25,10 @@ from watchword.playground import write_folder
 from watchword.training import load_recipe, run
 from watchword.training.checkpoint import load_state, save_state
 from watchword.training.schedule import warmup_cosine
+from watchword.training.settings import TrainingSettings
 from watchword.xclip import XClip, XClipConfig
 
+RECIPES = Path(__file__).parents[2] / "recipes"
 TINY_MODEL = {
     "image_size": 32, "patch_size": 16, "vision_width": 64, "vision_layers": 2, "embed_dim": 64, "text_width": 64, "text_layers": 1,
     "context_length": 32, "drop_path": 0.2,
@@ -166,6 +168,40 @@ def test_a_wrong_key_or_value_is_named(tmp_path: Path, change: dict[str, Any], n
     with pytest.raises(ConfigError, match=named) as raised:
         load_recipe(write(tmp_path, IMAGE_TEXT), change)
     assert "\n" not in str(raised.value)
+
+
+def test_a_recipe_lays_its_keys_over_its_base(tmp_path: Path) -> None:
+    write(tmp_path, IMAGE_TEXT)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "child.yaml").write_text("base: ../recipe.yaml\nname: child\ntraining: {optimizer: {learning_rate: 0.5}}\n")
+    recipe = load_recipe(tmp_path / "other" / "child.yaml", {"training.seed": 7})
+    assert (recipe.name, recipe.training.optimizer.learning_rate, recipe.training.seed) == ("child", 0.5, 7)
+    assert recipe.training.optimizer.muon_learning_rate == 0.002 and recipe.model == IMAGE_TEXT["model"]
+    for base in ("child.yaml", "[1]", "none.yaml"):
+        (tmp_path / "other" / "child.yaml").write_text(f"base: {base}\n")
+        with pytest.raises(ConfigError) as raised:
+            load_recipe(tmp_path / "other" / "child.yaml")
+        assert "\n" not in str(raised.value)
+
+
+def test_epochs_are_counted_out_in_steps() -> None:
+    optimizer = {"learning_rate": 1, "warmup_epochs": 0.5}
+    settings = TrainingSettings(num_epochs=3, batch_size=8, optimizer=optimizer).for_samples(20)  # type: ignore[arg-type]
+    assert (settings.num_steps, settings.optimizer.warmup_steps) == (8, 1)
+    assert settings.for_samples(1000) == settings
+    for wrong in ({}, {"num_steps": 1, "num_epochs": 1}):
+        with pytest.raises(ValueError, match="num_steps or num_epochs"):
+            TrainingSettings(batch_size=8, optimizer={"learning_rate": 1}, **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "path", sorted(path for path in RECIPES.rglob("*.yaml") if "ablations" not in path.parts), ids=lambda path: path.stem
+)
+def test_every_recipe_is_sound_and_runs_small(tmp_path: Path, path: Path) -> None:
+    load_recipe(path)
+    recipe = load_recipe(path, {"training.device": "cpu"}, tiny=True)
+    results = run(recipe, tmp_path / "run", progress=False)
+    assert results and (tmp_path / "run" / "model" / "model.safetensors").exists()
 
 
 def test_not_yaml_and_missing_files_are_one_line_errors(tmp_path: Path) -> None:

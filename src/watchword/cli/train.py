@@ -20,6 +20,7 @@ def train(
     changes: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="Change a key of the recipe, such as training.seed=1. Repeatable."
     ),
+    tiny: bool = typer.Option(False, "--tiny", help="Run the recipe small, on the playground, in a minute: to see that it works."),
     device: str = typer.Option("auto", "--device", help="cpu, cuda, cuda:1, mps; auto takes a GPU if there is one."),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bar."),
 ) -> None:
@@ -31,7 +32,7 @@ def train(
         from ..training import load_recipe, run
         from ..xclip.tagging import find_device
 
-        chosen = load_recipe(recipe, {"training.device": str(find_device(device)), **dict(_parse(change) for change in changes)})
+        chosen = load_recipe(recipe, {"training.device": str(find_device(device)), **dict(_parse(change) for change in changes)}, tiny=tiny)
         results = run(chosen, out, progress=not quiet, report=note)
     note(f"the model is in {out / 'model'}: watchword tag CLIP --labels ... --model {out / 'model'}")
     print(json.dumps(results))

@@ -24,6 +24,7 @@ from ..xclip.model import XClip
 from ..xclip.recipe import ImageTextProgram, SupervisedProgram, expand_to_video
 from .loop import Program, train
 from .settings import TrainingSettings
+from .tiny import shrink
 
 __all__ = ["Recipe", "load_recipe", "run"]
 
@@ -114,21 +115,17 @@ class _File(_Checked):
     recipe: Recipe
 
 
-def load_recipe(path: str | Path, changes: dict[str, Any] | None = None) -> ImageTextRecipe | SupervisedRecipe:
+def load_recipe(path: str | Path, changes: dict[str, Any] | None = None, *, tiny: bool = False) -> ImageTextRecipe | SupervisedRecipe:
     """Read a recipe; ``changes`` maps dotted keys to values, such as ``{"training.seed": 1}``.
+
+    A recipe with ``base: other.yaml`` is that one, found from its own folder, with its own keys laid over it. ``tiny`` shrinks the recipe
+    to a minute's run on the playground, see ``tiny.shrink``.
 
     Raises ConfigError, naming the key, for a file that is not YAML, an unknown key or a value out of range.
     """
-    try:
-        values = yaml.safe_load(Path(path).read_text())
-    except OSError as error:
-        raise ConfigError(f"{path}: no such recipe ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not a text file") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML ({' '.join(str(error).split())})") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path}: a recipe is a mapping of keys to values")
+    values = _read(Path(path), ())
+    if tiny:
+        values = shrink(values)
     for key, value in (changes or {}).items():
         *parents, last = key.split(".")
         place = values
@@ -143,6 +140,29 @@ def load_recipe(path: str | Path, changes: dict[str, Any] | None = None) -> Imag
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"][2:]) or "program"
         raise ConfigError(f"{path}: {key}: {first['msg']}") from error
+
+
+def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path}: no such recipe ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not a text file") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML ({' '.join(str(error).split())})") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: a recipe is a mapping of keys to values")
+    if (base := values.pop("base", None)) is None:
+        return values
+    if path.resolve() in above or not isinstance(base, str):
+        raise ConfigError(f"{path}: base names another recipe, which is not based on this one")
+    return _laid_over(_read(path.parent / base, (*above, path.resolve())), values)
+
+
+def _laid_over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    both = {key: _laid_over(below[key], above[key]) for key in above if isinstance(below.get(key), dict) and isinstance(above[key], dict)}
+    return {**below, **above, **both}
 
 
 def run(
@@ -160,13 +180,14 @@ def run(
     torch.manual_seed(recipe.training.seed)
     report("preparing the data")
     program = _image_text(recipe, folder.parent) if isinstance(recipe, ImageTextRecipe) else _supervised(recipe, folder.parent)
-    program.parameter_groups(recipe.training.optimizer)  # decides what is frozen
+    settings = recipe.training.for_samples(len(program.dataset))
+    program.parameter_groups(settings.optimizer)  # decides what is frozen
     counts = [sum(p.numel() for p in program.model.parameters() if p.requires_grad or not trained) / 1e6 for trained in (True, False)]
     report(
         f"{program.name}: training {counts[0]:.2f} of {counts[1]:.2f} million parameters on {len(program.dataset)} samples, "
-        f"{recipe.training.num_steps} steps of {recipe.training.batch_size}"
+        f"{settings.num_steps} steps of {settings.batch_size}"
     )
-    return train(program, recipe.training, folder, progress=progress)
+    return train(program, settings, folder, progress=progress)
 
 
 def _config(recipe: ImageTextRecipe | SupervisedRecipe, class_names: Sequence[str] = ()) -> XClipConfig:

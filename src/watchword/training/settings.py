@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = ["OptimizerSettings", "TrainingSettings"]
 
@@ -14,8 +14,8 @@ class OptimizerSettings(BaseModel):
 
     ``new_parts_factor`` multiplies the rate of parts that no image-text checkpoint has. ``muon_learning_rate`` trains the matrices
     inside the blocks by Muon, at this rate and this factor (docs/decisions.md says why). With ``schedule`` cosine the rate rises linearly
-    over ``warmup_steps``, then falls along a cosine to ``final_fraction`` of itself at the last step; ``released`` does it as the authors'
-    code does, see ``schedule.released_rate``.
+    over ``warmup_steps`` (or ``warmup_epochs``), then falls along a cosine to ``final_fraction`` of itself at the last step; ``released``
+    does it as the authors' code does, see ``schedule.released_rate``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -28,12 +28,13 @@ class OptimizerSettings(BaseModel):
     eps: float = Field(default=1e-8, gt=0)
     schedule: Literal["cosine", "released"] = "cosine"
     warmup_steps: int = Field(default=0, ge=0)
+    warmup_epochs: float = Field(default=0, ge=0)
     final_fraction: float = Field(default=0.01, ge=0, le=1)
     clip_gradient_norm: float | None = Field(default=None, gt=0)
 
 
 class TrainingSettings(BaseModel):
-    """One run of the loop.
+    """One run of the loop, of ``num_steps`` steps or as many as make ``num_epochs`` passes over the data.
 
     ``batch_size`` counts samples of one step, which are computed in ``accumulation`` parts one after another to save memory; the
     gradient is that of the whole batch, for losses that are means over samples (a contrastive loss is not). ``checkpoint_every`` steps
@@ -44,7 +45,8 @@ class TrainingSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     seed: int = Field(default=0, ge=0)
-    num_steps: int = Field(gt=0)
+    num_steps: int = Field(default=0, ge=0)
+    num_epochs: float = Field(default=0, ge=0)
     batch_size: int = Field(gt=0)
     accumulation: int = Field(default=1, gt=0)
     optimizer: OptimizerSettings
@@ -54,3 +56,19 @@ class TrainingSettings(BaseModel):
     log_every: int = Field(default=10, gt=0)
     num_workers: int = Field(default=0, ge=0)
     device: str = "cpu"
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        if (self.num_steps > 0) == (self.num_epochs > 0):
+            raise ValueError("write num_steps or num_epochs, one of them")
+        if self.optimizer.warmup_steps and self.optimizer.warmup_epochs:
+            raise ValueError("write warmup_steps or warmup_epochs, one of them")
+        return self
+
+    def for_samples(self, num_samples: int) -> TrainingSettings:
+        """These settings with epochs of so many samples counted out in steps."""
+        steps_per_epoch = num_samples / self.batch_size
+        steps = self.num_steps or max(1, round(self.num_epochs * steps_per_epoch))
+        warmup = self.optimizer.warmup_steps or round(self.optimizer.warmup_epochs * steps_per_epoch)
+        optimizer = self.optimizer.model_copy(update={"warmup_steps": warmup, "warmup_epochs": 0})
+        return self.model_copy(update={"num_steps": steps, "num_epochs": 0, "optimizer": optimizer})

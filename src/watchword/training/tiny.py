@@ -1,0 +1,43 @@
+"""The switch that runs any recipe on the playground in a minute: the same program, losses, schedule and data's way, everything small."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+__all__ = ["shrink"]
+
+_SIZES = {
+    "image_size": 32,
+    "patch_size": 16,
+    "vision_width": 64,
+    "vision_layers": 2,
+    "embed_dim": 64,
+    "text_width": 64,
+    "text_layers": 1,
+    "context_length": 32,
+}
+_MAX_FRAMES = 4
+_NUM_STEPS, _BATCH_SIZE = 6, 4
+
+
+def shrink(values: dict[str, Any]) -> dict[str, Any]:
+    """A recipe's values with a tiny model that starts from nothing, a few clips of the playground, and a few steps.
+
+    What the recipe is about stays: what is trained and how it is scored, mixing, augmentation, schedule, accumulation and precision.
+    """
+    tiny = deepcopy(values)
+    model, data, training = (tiny.get(key) or {} for key in ("model", "data", "training"))
+    tiny.pop("start", None)
+    frames = min(int(model.get("num_frames", 8)), _MAX_FRAMES)
+    tiny["model"] = {key: value for key, value in model.items() if key != "preprocessing"} | _SIZES | {"num_frames": frames}
+    if data.get("kind") == "playground_stills":
+        tiny["data"] = {**data, "num_stills": 16}
+    else:
+        tiny["data"] = {"kind": "playground_clips", "num_clips": 16, "num_held_out": 8}
+    length = {"num_steps": _NUM_STEPS, "batch_size": _BATCH_SIZE, "evaluate_every": None, "checkpoint_every": _NUM_STEPS, "num_workers": 0}
+    optimizer = {key: value for key, value in training.get("optimizer", {}).items() if not key.startswith("warmup")} | {"warmup_steps": 1}
+    tiny["training"] = {key: value for key, value in training.items() if key != "num_epochs"} | length | {"optimizer": optimizer}
+    if "accumulation" in training:
+        tiny["training"]["accumulation"] = min(int(training["accumulation"]), 2)
+    return tiny
