@@ -81,7 +81,7 @@ def _print(found: DataCheck) -> None:
     from ..datasets.check import PROBLEM_KINDS
     from ..report.text import printable
 
-    frames = f"; {found.fewest_frames} frames at least, {found.median_frames} in the middle" if found.fewest_frames else ""
+    frames = f"; frames: {found.fewest_frames} at least, {found.median_frames} in the median" if found.fewest_frames else ""
     print(f"{found.num_videos} videos of {found.num_classes} classes, {found.num_readable} readable{frames}")
     if not found.problems:
         print("no problems")

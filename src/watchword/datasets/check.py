@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from ..errors import InputError
 from ..media import MediaError, VideoReader
+from ..media.opening import open_bytes
 from .annotations import AnnotationList, Part, class_finder, class_list, load_list
 
 __all__ = ["PROBLEM_KINDS", "DataCheck", "Problem", "check_videos"]
@@ -36,6 +37,7 @@ IMBALANCE = 10
 """The largest class may have so many times the videos of the smallest: Kinetics-400 has 4, HMDB-51 5."""
 
 _FEW = 16  # files for which no process is worth starting
+Video = tuple[Path, str]
 _Given = TypeVar("_Given")
 _Found = TypeVar("_Found")
 
@@ -108,38 +110,38 @@ def check_videos(
     if num_workers is not None and num_workers < 1:
         raise InputError(f"{num_workers} workers: at least 1")
     listed = load_list(source, root=root, split=split, part=part)
-    labels, problems = _check_labels(listed, None if classes is None else class_list(classes)[0])
-    paths = list(dict.fromkeys(path for path, _ in listed.videos))
+    videos, counts, problems = _check_labels(listed, None if classes is None else class_list(classes)[0])
+    paths = list(dict.fromkeys(path for path, _ in videos))
     with _workers(num_workers or os.cpu_count() or 1, len(paths)) as workers:
         files = {}
         for path, file in zip(paths, _each(workers, partial(_inspect, num_frames=num_frames), paths), strict=True):
             files[path] = file
             report(len(files), len(paths))
         problems += [Problem(kind=file.problem[0], message=file.problem[1], path=str(path)) for path, file in files.items() if file.problem]
-        problems += _same_content(files, dict(listed.videos), workers)
-    problems += _listed_twice(listed)
+        problems += _same_content(files, dict(videos), workers)
+    problems += _listed_twice(videos)
     readable = [file.num_frames for file in files.values() if file.num_frames]
     return DataCheck(
         source=str(source),
-        num_videos=len(listed.videos),
+        num_videos=len(videos),
         num_readable=len(readable),
-        num_classes=len(labels),
-        videos_per_class=labels,
+        num_classes=len(counts),
+        videos_per_class=counts,
         fewest_frames=min(readable, default=None),
         median_frames=int(median(readable)) if readable else None,
         problems=tuple(sorted(problems, key=lambda problem: list(PROBLEM_KINDS).index(problem.kind))),
     )
 
 
-def _check_labels(listed: AnnotationList, class_names: Sequence[str] | None) -> tuple[dict[str, int], list[Problem]]:
-    """Videos of each class, and what is wrong with the labels."""
+def _check_labels(listed: AnnotationList, class_names: Sequence[str] | None) -> tuple[list[Video], dict[str, int], list[Problem]]:
+    """The videos with their labels as the class list spells them, the number of videos of each class, and what is wrong with the labels."""
     written = Counter(label for _, label in listed.videos)
-    problems, names = [], listed.classes if class_names is None else class_names
     find = (lambda label: label) if class_names is None else class_finder(class_names, numbered=listed.numbered)
-    counts = dict.fromkeys(names or sorted(written), 0)
+    meant = {label: find(label) for label in written}
+    counts = dict.fromkeys(class_names or listed.classes or sorted(written), 0)
+    problems = []
     for label, count in written.items():
-        name = find(label)
-        if name is None:
+        if (name := meant[label]) is None:
             problems.append(Problem("unknown_label", f"{count} videos; the class list has {len(class_names or ())}", label=label))
         else:
             counts[name] += count
@@ -149,7 +151,7 @@ def _check_labels(listed: AnnotationList, class_names: Sequence[str] | None) -> 
         most, fewest = max(shown, key=lambda name: shown[name]), min(shown, key=lambda name: shown[name])
         message = f"{shown[fewest]} videos, but {shown[most]} of {most!r}"
         problems.append(Problem("unbalanced", message, label=fewest))
-    return counts, problems
+    return [(path, meant[label] or label) for path, label in listed.videos], counts, problems
 
 
 def _inspect(path: Path, *, num_frames: int | None) -> _File:
@@ -167,9 +169,9 @@ def _inspect(path: Path, *, num_frames: int | None) -> _File:
     return _File(info.num_bytes, found, problem)
 
 
-def _listed_twice(listed: AnnotationList) -> Iterator[Problem]:
+def _listed_twice(videos: Sequence[Video]) -> Iterator[Problem]:
     labels: defaultdict[Path, list[str]] = defaultdict(list)
-    for path, label in listed.videos:
+    for path, label in videos:
         labels[path].append(label)
     for path, given in labels.items():
         if len(given) > 1:
@@ -197,10 +199,16 @@ def _same_content(files: dict[Path, _File], labels: dict[Path, str], workers: Ex
 
 def _digest(path: Path) -> bytes | None:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
-    except OSError:  # gone since it was read
+        descriptor, start, num_bytes = open_bytes(path)
+        digest = hashlib.sha256()
+        with os.fdopen(descriptor, "rb") as file:
+            file.seek(start)
+            while chunk := file.read(min(num_bytes, 1 << 20)):
+                digest.update(chunk)
+                num_bytes -= len(chunk)
+    except (MediaError, OSError):  # gone since it was read
         return None
+    return digest.digest()
 
 
 @contextmanager
