@@ -1,4 +1,4 @@
-"""Opening media files safely: only regular files, by content and never by name."""
+"""Opening media files safely: only regular files and members of tar archives, by content and never by name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import av
 import av.error
 from av.container import InputContainer
 
+from watchword.media.archives import find_member
 from watchword.media.errors import (
     EmptyFileError,
     LimitError,
@@ -32,6 +33,29 @@ def open_file(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int]:
     Raises:
         MissingFileError, NotAFileError, UnreadableFileError, EmptyFileError, LimitError
     """
+    descriptor = _open(path)
+    num_bytes = os.fstat(descriptor).st_size
+    _check_size(path, descriptor, num_bytes, limits)
+    return descriptor, num_bytes
+
+
+def open_bytes(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int, int]:
+    """Open a regular file, or a member of a tar archive (``videos.tar/clip.mp4``), and return (descriptor, first byte, number of bytes).
+
+    Raises:
+        those of `open_file`
+    """
+    member = find_member(path)
+    if member is None:
+        descriptor, num_bytes = open_file(path, limits)
+        return descriptor, 0, num_bytes
+    descriptor = _open(member.archive)
+    _check_size(path, descriptor, member.num_bytes, limits)
+    return descriptor, member.start, member.num_bytes
+
+
+def _open(path: Path) -> int:
+    """A descriptor of a regular file."""
     try:
         _require_file(path, os.stat(path))
         # O_NONBLOCK: should the path have become a FIFO meanwhile, opening it must not wait for a writer.
@@ -44,17 +68,22 @@ def open_file(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int]:
         raise MissingFileError(path, "no file can have this name; check the path") from None
     except OSError as error:
         raise UnreadableFileError(path, f"cannot be opened: {error.strerror}") from None
-    status = os.fstat(descriptor)
     try:
-        _require_file(path, status)
-        if status.st_size == 0:
-            raise EmptyFileError(path, "the file is empty (0 bytes); fetch or record it again")
-        if status.st_size > limits.max_bytes:
-            raise LimitError(path, f"{status.st_size} bytes, more than Limits.max_bytes = {limits.max_bytes}; raise it")
+        _require_file(path, os.fstat(descriptor))
     except MediaError:
         os.close(descriptor)
         raise
-    return descriptor, status.st_size
+    return descriptor
+
+
+def _check_size(path: Path, descriptor: int, num_bytes: int, limits: Limits) -> None:
+    """Raise, and close the descriptor, if there are no bytes or too many."""
+    if 0 < num_bytes <= limits.max_bytes:
+        return
+    os.close(descriptor)
+    if num_bytes == 0:
+        raise EmptyFileError(path, "the file is empty (0 bytes); fetch or record it again")
+    raise LimitError(path, f"{num_bytes} bytes, more than Limits.max_bytes = {limits.max_bytes}; raise it")
 
 
 def _require_file(path: Path, status: os.stat_result) -> None:
@@ -67,17 +96,19 @@ def open_container(path: Path, limits: Limits = DEFAULT_LIMITS) -> InputContaine
     """Open a media file with PyAV, by content and never by name. The caller closes it.
 
     FFmpeg is handed an open descriptor, so no name can mean a protocol, a pattern or an option to it; and the only
-    protocol it may use is that one, so a playlist inside the file cannot make it open anything else.
+    protocol it may use is that one, so a playlist inside the file cannot make it open anything else. A member of a tar
+    archive is a range of the archive's bytes, read where it lies.
 
     Raises:
         those of `open_file`, NotMediaError, NoMoovError, UnreadableFileError
     """
-    descriptor, _ = open_file(path, limits)
-    options = {"fd": str(descriptor), "protocol_whitelist": "fd", "max_pixels": str(limits.max_pixels)}
+    descriptor, start, num_bytes = open_bytes(path, limits)
+    url, protocols = (f"subfile,,start,{start},end,{start + num_bytes},,:fd:", "subfile,fd") if start else ("fd:", "fd")
+    options = {"fd": str(descriptor), "protocol_whitelist": protocols, "max_pixels": str(limits.max_pixels)}
     try:
-        return av.open("fd:", "r", options=options, metadata_errors="ignore")
+        return av.open(url, "r", options=options, metadata_errors="ignore")
     except av.error.FFmpegError as error:
-        if _lacks_moov(descriptor):
+        if _lacks_moov(descriptor, start, start + num_bytes):
             message = "the file is cut or incomplete: its index (moov) is missing; fetch or record it again"
             raise NoMoovError(path, message) from None
         # Not permitted: what the file holds (a playlist) would have FFmpeg open another one.
@@ -88,14 +119,14 @@ def open_container(path: Path, limits: Limits = DEFAULT_LIMITS) -> InputContaine
         os.close(descriptor)
 
 
-def _lacks_moov(descriptor: int) -> bool:
-    """Whether the file is a chain of MP4 boxes without the one that says where the frames are, or with a part of it."""
-    position, end = 0, os.fstat(descriptor).st_size
+def _lacks_moov(descriptor: int, start: int, end: int) -> bool:
+    """Whether the bytes from start to end are a chain of MP4 boxes without the one that says where the frames are, or with a part of it."""
+    position = start
     while position + 8 <= end:
         os.lseek(descriptor, position, os.SEEK_SET)
         header = os.read(descriptor, 16)
         size, kind = int.from_bytes(header[:4], "big"), header[4:8]
-        if position == 0 and kind not in _MP4_BOXES:
+        if position == start and kind not in _MP4_BOXES:
             return False
         if size == 1:
             size = int.from_bytes(header[8:16], "big")
@@ -104,4 +135,4 @@ def _lacks_moov(descriptor: int) -> bool:
         if size < 8:
             return True
         position += size
-    return position > 0
+    return position > start

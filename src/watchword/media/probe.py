@@ -230,7 +230,7 @@ def probe(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> MediaInfo:
         return MediaInfo(
             path=os.fspath(path),
             container=container.format.name,
-            num_bytes=os.stat(path).st_size,
+            num_bytes=container.size,
             start_seconds_hint=_seconds(container.start_time, Fraction(1, 1_000_000)),
             duration_seconds_hint=_seconds(container.duration, Fraction(1, 1_000_000)),
             num_video_streams=kinds.count("video"),
