@@ -19,7 +19,7 @@ from watchword.training.schedule import released_rate
 from watchword.training.settings import OptimizerSettings
 from watchword.xclip import XClip
 from watchword.xclip.mixing import Mixture, cutmix, smoothed_targets
-from watchword.xclip.recipe import parameter_groups
+from watchword.xclip.recipe import Trained, parameter_groups
 
 NAMES = sorted(path.name.removesuffix("_train.json") for path in FOLDER.glob("*_train.json"))
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"{GOLDEN_ROOT} is not there: set $WATCHWORD_GOLDEN to the folder of fixtures")
@@ -55,9 +55,9 @@ def settings_of(values: dict[str, Any]) -> OptimizerSettings:
     return OptimizerSettings(learning_rate=values["base_lr"], betas=tuple(values["betas"]), eps=values["eps"])
 
 
-def trainable_model(name: str, weights: ModuleType, *, train_text: bool, settings: OptimizerSettings) -> tuple[XClip, list[dict[str, Any]]]:
+def trainable_model(name: str, weights: ModuleType, *, trained: Trained, settings: OptimizerSettings) -> tuple[XClip, list[dict[str, Any]]]:
     model = seeded_model(name, weights)
-    return model, parameter_groups(model, settings, train_text=train_text)
+    return model, parameter_groups(model, settings, trained=trained)
 
 
 def stated_rate(schedule: dict[str, Any], step: int, base: float, base_lr: float, accumulation: int = 1) -> float:
@@ -102,7 +102,7 @@ def test_gradients(name: str, variant: str, seeded_weights: ModuleType, xclip_in
     values, arrays = fixture = read(name)
     text, kind = variant.split("_")
     settings = OptimizerSettings(learning_rate=1e-4)
-    model, _ = trainable_model(name, seeded_weights, train_text=text == "all", settings=settings)
+    model, _ = trainable_model(name, seeded_weights, trained="all" if text == "all" else "video", settings=settings)
     video, targets = blended(kind, fixture, xclip_inputs, len(arrays["token_ids"]))
     logits = model(video, arrays["token_ids"]).logits
     loss = F.cross_entropy(logits, targets)
@@ -125,12 +125,12 @@ def test_gradients(name: str, variant: str, seeded_weights: ModuleType, xclip_in
     assert {key: value for key, value in off.items() if value > 1e-3} == {}
 
 
-@pytest.mark.parametrize(("case", "train_text"), [("frozen_text", False), ("all_trainable", True)])
+@pytest.mark.parametrize(("case", "trained"), [("frozen_text", "video"), ("all_trainable", "all")])
 @pytest.mark.parametrize("name", NAMES)
-def test_optimizer_groups(name: str, case: str, train_text: bool, seeded_weights: ModuleType) -> None:
+def test_optimizer_groups(name: str, case: str, trained: Trained, seeded_weights: ModuleType) -> None:
     expected = read(name)[0]["optimizer"][case]
     settings = settings_of(expected)
-    model, groups = trainable_model(name, seeded_weights, train_text=train_text, settings=settings)
+    model, groups = trainable_model(name, seeded_weights, trained=trained, settings=settings)
     names = {id(parameter): key for key, parameter in model.named_parameters()}
     found = [(group["lr"], group["weight_decay"], sorted(names[id(parameter)] for parameter in group["params"])) for group in groups]
     assert found == [(group["lr"], group["weight_decay"], sorted(group["params"])) for group in expected["groups"] if group["params"]]
@@ -143,7 +143,7 @@ def test_training_steps(name: str, case: str, seeded_weights: ModuleType, xclip_
     values, arrays = fixture = read(name)
     run = values[case]
     settings = settings_of({**values["optimizer"]["frozen_text"], "base_lr": run["base_lr"]})
-    model, groups = trainable_model(name, seeded_weights, train_text=False, settings=settings)
+    model, groups = trainable_model(name, seeded_weights, trained="video", settings=settings)
     start = {key: parameter.detach().clone() for key, parameter in model.named_parameters()}
     optimizer = torch.optim.AdamW(groups, betas=settings.betas, eps=settings.eps)
     rates = [group["lr"] for group in groups]

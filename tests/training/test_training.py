@@ -52,7 +52,7 @@ SUPERVISED = {
     "program": "supervised",
     "name": "tiny",
     "model": {**TINY_MODEL, "num_frames": 4},
-    "train_text": True,
+    "trained": "all",
     "data": {"kind": "playground_clips", "num_clips": 10, "num_held_out": 5},
     "training": TRAINING,
 }
@@ -119,7 +119,7 @@ def test_another_seed_gives_other_weights_and_its_folder_is_its_own(tmp_path: Pa
 
 def test_a_video_model_starts_from_the_image_text_model(tmp_path: Path) -> None:
     run_to_the_end(write(tmp_path, IMAGE_TEXT), tmp_path / "image-text")
-    values = {**SUPERVISED, "start": str(tmp_path / "image-text" / "model"), "train_text": False}
+    values = {**SUPERVISED, "start": str(tmp_path / "image-text" / "model"), "trained": "video"}
     values["training"] = {**TRAINING, "num_steps": 1, "optimizer": {"learning_rate": 1e-12}}
     run_to_the_end(write(tmp_path, values), tmp_path / "video")
     before, after = weights(tmp_path / "image-text"), weights(tmp_path / "video")

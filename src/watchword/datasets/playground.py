@@ -19,6 +19,8 @@ from .. import playground
 from ..files import replacing, write_text
 from ..playground import PHRASES, phrase, render_frames, sample_scene
 from ..playground.stills import render_still
+from ..xclip.augment import Augmentation
+from ..xclip.config import Preprocessing
 from .order import Position
 
 __all__ = ["PlaygroundClips", "PlaygroundStills"]
@@ -30,10 +32,13 @@ class PlaygroundClips(Dataset[Sample]):
     """Clips of random scenes: ``frames`` uint8 (num_frames, size, size, 3) and ``label``, the index of the phrase in ``PHRASES``.
 
     The frames are those that sparse sampling takes from the clip: one in each of ``num_frames`` equal parts of its duration, at a
-    random moment of it, drawn once a clip.
+    random moment of it, drawn once a clip. ``augment`` changes them by (seed, epoch, index).
     """
 
-    def __init__(self, num_clips: int, *, num_frames: int, size: int, seed: int, split: str, cache_folder: Path) -> None:
+    def __init__(
+        self, num_clips: int, *, num_frames: int, size: int, seed: int, split: str, cache_folder: Path, augment: Augmentation | None = None
+    ) -> None:
+        self.augment, self.seed, self.preprocessing = augment, seed, Preprocessing(crop_size=size, short_side=size)
         render = partial(_render_clip, num_frames=num_frames, size=size, seed=seed, split=split)
         name = f"clips-{split}-{num_clips}x{num_frames}x{size}-seed{seed}"
         self.frames, self.labels = _rendered(cache_folder / name, num_clips, (num_frames, size, size, 3), render)
@@ -42,8 +47,11 @@ class PlaygroundClips(Dataset[Sample]):
         return len(self.labels)
 
     def __getitem__(self, position: Position) -> Sample:
-        _, index = position
-        return {"frames": np.array(self.frames[index]), "label": PHRASES.index(self.labels[index])}
+        epoch, index = position
+        frames = np.array(self.frames[index])
+        if self.augment is not None:
+            frames = self.augment.draw(len(frames), np.random.default_rng((self.seed, epoch, index))).clip(frames, self.preprocessing)
+        return {"frames": frames, "label": PHRASES.index(self.labels[index])}
 
 
 class PlaygroundStills(Dataset[Sample]):

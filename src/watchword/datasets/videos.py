@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch.utils.data import Dataset
 
 from ..errors import ConfigError
 from ..media import VideoReader
+from ..xclip.augment import Augmentation
 from ..xclip.config import XClipConfig
 from ..xclip.inputs import frame_transform
 from ..xclip.sampling import evaluation_indices, train_indices
@@ -23,14 +25,22 @@ __all__ = ["VideoClips", "read_annotations"]
 class VideoClips(Dataset[dict[str, Any]]):
     """Clips of video files: ``frames`` uint8 (T, R, R, 3) and ``label``, an index into ``class_names``.
 
-    For training, one frame is drawn from each of T parts of the video by (seed, epoch, index); otherwise the middle of each part is
-    taken (spec section 12).
+    For training, one frame is drawn from each of T parts of the video, and the changes that ``augment`` makes of them are drawn (None:
+    the middle of each frame as it is), by (seed, epoch, index) alone. Otherwise the middle of each part is taken (spec section 12).
     """
 
     def __init__(
-        self, annotations: Sequence[tuple[Path, str]], class_names: Sequence[str], config: XClipConfig, *, training: bool, seed: int
+        self,
+        annotations: Sequence[tuple[Path, str]],
+        class_names: Sequence[str],
+        config: XClipConfig,
+        *,
+        training: bool,
+        seed: int,
+        augment: Augmentation | None = None,
     ) -> None:
         self.annotations, self.config, self.training, self.seed = list(annotations), config, training, seed
+        self.augment = augment if training else None
         self.class_numbers = {name: number for number, name in enumerate(class_names)}
         unknown = sorted({label for _, label in annotations} - self.class_numbers.keys())
         if unknown:
@@ -42,10 +52,16 @@ class VideoClips(Dataset[dict[str, Any]]):
     def __getitem__(self, position: Position) -> dict[str, Any]:
         epoch, index = position
         path, label = self.annotations[index]
+        random = np.random.default_rng((self.seed, epoch, index))
+        preprocessing = self.config.preprocessing
         with VideoReader(path, num_threads=1) as reader:
-            if self.training:
-                chosen = train_indices(reader.num_frames, self.config.num_frames, np.random.default_rng((self.seed, epoch, index)))
-            else:
+            if not self.training:
                 chosen = evaluation_indices(reader.num_frames, self.config.num_frames)[0]
-            frames = reader.read(chosen, transform=frame_transform(self.config.preprocessing))
-        return {"frames": frames.rgb, "label": self.class_numbers[label]}
+            else:
+                chosen = train_indices(reader.num_frames, self.config.num_frames, random)
+            if self.augment is None:
+                rgb = reader.read(chosen, transform=frame_transform(preprocessing)).rgb
+            else:
+                changes = self.augment.draw(len(chosen), random)
+                rgb = changes.colours(reader.read(chosen, transform=partial(changes.place, preprocessing=preprocessing)).rgb)
+        return {"frames": rgb, "label": self.class_numbers[label]}

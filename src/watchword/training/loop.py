@@ -21,6 +21,7 @@ from ..errors import ConfigError
 from ..files import write_text
 from .checkpoint import load_state, save_state
 from .log import RunLog
+from .measures import Waiting, peak_memory_megabytes
 from .optimizers import Optimizers
 from .schedule import released_rate, warmup_cosine
 from .settings import OptimizerSettings, TrainingSettings
@@ -49,6 +50,10 @@ class Program(Protocol):
         """Numbers on held-out data; called with the model in evaluation mode and without gradients."""
         ...
 
+    def checkpoint_activations(self) -> None:
+        """From now on compute the model's activations anew for the gradients instead of keeping them."""
+        ...
+
     def save(self, folder: Path) -> None:
         """Write the finished model."""
         ...
@@ -65,20 +70,27 @@ def train(program: Program, settings: TrainingSettings, folder: str | Path, *, p
     model = program.model.to(settings.device)
     optimizer = Optimizers(program.parameter_groups(settings.optimizer), settings.optimizer)
     base_rates = [group["lr"] for group in optimizer.param_groups]
+    scaler = torch.amp.GradScaler(torch.device(settings.device).type, enabled=settings.precision == "float16")  # type: ignore[attr-defined]
+    if settings.checkpoint_activations:
+        program.checkpoint_activations()
     state = load_state(folder / "state.pt")
     start = 0
     if state is not None:
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
+        scaler.load_state_dict(state.get("scaler", {}))
         start = state["step"]
     with RunLog(folder, start_step=start, num_steps=settings.num_steps, description=program.name, progress=progress) as log:
         began = time.monotonic()
-        for step, batch in enumerate(_load(program.dataset, settings, start), start=start):
+        batches = Waiting(_load(program.dataset, settings, start))
+        for step, batch in enumerate(batches, start=start):
             for group, base in zip(optimizer.param_groups, base_rates, strict=True):
                 group["lr"] = _rate(step, base, settings, len(program.dataset))
-            numbers = _step(program, model, optimizer, settings, step, batch)
+            numbers = _step(program, model, optimizer, scaler, settings, step, batch)
             done = step + 1
             log.advance(done)
+            if step == start:
+                log.record(done, {"peak_memory_megabytes": round(peak_memory_megabytes(settings.device))})
             if done % settings.log_every == 0 or done == settings.num_steps:
                 rate = (done - start) * settings.batch_size / (time.monotonic() - began)
                 log.record(
@@ -87,12 +99,15 @@ def train(program: Program, settings: TrainingSettings, folder: str | Path, *, p
                         **{k: float(v) for k, v in numbers.items()},
                         "learning_rate": optimizer.param_groups[0]["lr"],
                         "samples_per_second": round(rate, 2),
+                        "data_wait_share": round(batches.share(), 4),
+                        **({"loss_scale": scaler.get_scale()} if scaler.is_enabled() else {}),
                     },
                 )
             if settings.evaluate_every and done % settings.evaluate_every == 0 and done < settings.num_steps:
                 log.record(done, _evaluate(program, model))
             if done % settings.checkpoint_every == 0 or done == settings.num_steps:
-                save_state(folder / "state.pt", {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": done})
+                states = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}
+                save_state(folder / "state.pt", {**states, "step": done})
         results = _evaluate(program, model)
         log.record(settings.num_steps, results)
     program.save(folder / "model")
@@ -102,7 +117,8 @@ def train(program: Program, settings: TrainingSettings, folder: str | Path, *, p
 def _claim(folder: Path, program: Program, settings: TrainingSettings) -> None:
     """Write the settings, or refuse a folder whose run had others: its state would be resumed into another training."""
     path = folder / "settings.json"
-    text = json.dumps({"program": program.name, **settings.model_dump(exclude={"device", "num_workers"})}, indent=1)
+    unimportant = {"device", "num_workers", "checkpoint_activations"}  # they may change: the weights do not depend on them
+    text = json.dumps({"program": program.name, **settings.model_dump(exclude=unimportant)}, indent=1)
     if path.exists() and path.read_text() != text:
         raise ConfigError(f"{folder} holds a run with other settings (see settings.json there); name another folder or delete it")
     write_text(path, text)
@@ -117,24 +133,27 @@ def _load(dataset: Dataset[dict[str, Any]], settings: TrainingSettings, start: i
 
 
 def _step(
-    program: Program, model: nn.Module, optimizer: Optimizers, settings: TrainingSettings, step: int, batch: dict[str, Any]
+    program: Program, model: nn.Module, optimizer: Optimizers, scaler: Any, settings: TrainingSettings, step: int, batch: dict[str, Any]
 ) -> dict[str, Tensor]:
     model.train()
     torch.manual_seed(settings.seed * 1_000_003 + step)  # dropout of a step is the same after a resume
     batch = {name: value.to(settings.device) if isinstance(value, Tensor) else value for name, value in batch.items()}
     total: dict[str, Tensor] = {}
     for part in _parts(batch, settings):
-        with torch.autocast(torch.device(settings.device).type, dtype=torch.bfloat16, enabled=settings.precision == "bfloat16"):
+        low = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(settings.precision)
+        with torch.autocast(torch.device(settings.device).type, dtype=low, enabled=low is not None):
             loss, numbers = program.loss(part)
         if not torch.isfinite(loss):
             raise ConfigError(f"the loss is {float(loss)} at step {step + 1}; lower the learning rate or use precision float32")
         share = len(next(iter(part.values()))) / settings.batch_size
-        (loss * share).backward()  # type: ignore[no-untyped-call]
+        scaler.scale(loss * share).backward()
         total = {name: total.get(name, 0) + share * value.detach() for name, value in {"loss": loss, **numbers}.items()}
+    scaler.unscale_(optimizer)
     if settings.optimizer.clip_gradient_norm is not None:
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         torch.nn.utils.clip_grad_norm_(parameters, settings.optimizer.clip_gradient_norm)
-    optimizer.step()
+    scaler.step(optimizer)  # a step of all optimizers or, where a gradient overflowed, of none
+    scaler.update()
     optimizer.zero_grad()
     return total
 

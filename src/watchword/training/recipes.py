@@ -17,12 +17,13 @@ from ..datasets.playground import PlaygroundClips, PlaygroundStills
 from ..datasets.videos import VideoClips
 from ..errors import ConfigError
 from ..playground import PHRASES
+from ..xclip.augment import Augmentation
 from ..xclip.config import XClipConfig
 from ..xclip.initialisation import begin_small, sinusoid
 from ..xclip.inputs import to_tensor
 from ..xclip.mixing import Mixing
 from ..xclip.model import XClip
-from ..xclip.recipe import ImageTextProgram, SupervisedProgram, expand_to_video
+from ..xclip.recipe import ImageTextProgram, SupervisedProgram, Trained, expand_to_video, trained_parameters
 from .loop import Program, train
 from .settings import TrainingSettings
 from .tiny import shrink
@@ -106,9 +107,11 @@ class MixingSettings(_Checked):
 class SupervisedRecipe(_Checked):
     """Supervised X-CLIP.
 
-    ``start`` is the folder of an image-text model whose sizes ``model`` repeats, or none for random weights. ``train_text`` trains
-    the text encoder too, which the paper's own runs keep frozen. ``position_std`` makes the positions of the frames in time sinusoids of
-    that scale in place of noise of 0.02, and ``logit_scale`` replaces the start's: a small model hears the order sooner.
+    ``start`` is the folder of an image-text model whose sizes ``model`` repeats, or none for random weights. ``trained``: which branches
+    learn, see ``parameter_groups``; the paper's own runs keep the text frozen (``video``). ``position_std`` makes the positions of the
+    frames in time sinusoids of that scale in place of noise of 0.02, and ``logit_scale`` replaces the start's: a small model hears the
+    order sooner. ``augment`` changes the training clips at random, ``{}`` as the paper does; not where labels tell colours or left from
+    right, as the playground's do.
     """
 
     program: Literal["supervised"]
@@ -117,9 +120,10 @@ class SupervisedRecipe(_Checked):
     start: Path | None = None
     position_std: float | None = Field(default=None, gt=0)
     logit_scale: float | None = Field(default=None, gt=0, le=100)
-    train_text: bool = False
+    trained: Trained = "video"
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
     mixing: MixingSettings | None = None
+    augment: Augmentation | None = None
     data: ClipsData | VideosData = Field(discriminator="kind")
     training: TrainingSettings
 
@@ -198,9 +202,8 @@ def run(
     program = _image_text(recipe, folder.parent) if isinstance(recipe, ImageTextRecipe) else _supervised(recipe, folder.parent)
     settings = recipe.training.for_samples(len(program.dataset))
     program.parameter_groups(settings.optimizer)  # decides what is frozen
-    counts = [sum(p.numel() for p in program.model.parameters() if p.requires_grad or not trained) / 1e6 for trained in (True, False)]
     report(
-        f"{program.name}: training {counts[0]:.2f} of {counts[1]:.2f} million parameters on {len(program.dataset)} samples, "
+        f"{program.name}: {trained_parameters(program.model)} on {len(program.dataset)} samples, "
         f"{settings.num_steps} steps of {settings.batch_size}"
     )
     return train(program, settings, folder, progress=progress)
@@ -233,16 +236,15 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
         lists, class_names = data.lists()
         config = _config(recipe, class_names)
         samples: list[Any] = [
-            VideoClips(videos, config.class_names, config, training=training, seed=recipe.training.seed)
+            VideoClips(videos, config.class_names, config, training=training, seed=recipe.training.seed, augment=recipe.augment)
             for videos, training in zip(lists, (True, False), strict=True)
         ]
     else:
         config = _config(recipe, PHRASES)
+        sizes: dict[str, Any] = dict(num_frames=config.num_frames, size=config.image_size, cache_folder=beside / "cache")
         samples = [
-            PlaygroundClips(
-                count, num_frames=config.num_frames, size=config.image_size, seed=seed, split=split, cache_folder=beside / "cache"
-            )
-            for count, seed, split in ((data.num_clips, data.seed, "train"), (data.num_held_out, data.seed + 1, "unseen"))
+            PlaygroundClips(data.num_clips, seed=data.seed, split="train", augment=recipe.augment, **sizes),
+            PlaygroundClips(data.num_held_out, seed=data.seed + 1, split="unseen", **sizes),
         ]
     model = XClip(config) if recipe.start is None else expand_to_video(XClip.from_pretrained(recipe.start), config)
     with torch.no_grad():
@@ -255,7 +257,7 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
         model,
         samples[0],
         class_names=config.class_names,
-        train_text=recipe.train_text,
+        trained=recipe.trained,
         label_smoothing=recipe.label_smoothing,
         mixing=Mixing(**recipe.mixing.model_dump()) if recipe.mixing else None,
         held_out=samples[1],

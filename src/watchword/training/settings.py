@@ -39,7 +39,9 @@ class TrainingSettings(BaseModel):
     ``batch_size`` counts samples of one step, which are computed in ``accumulation`` parts one after another to save memory; the
     gradient is that of the whole batch, for losses that are means over samples (a contrastive loss is not). ``checkpoint_every`` steps
     the run can be resumed from; a run that is killed repeats at most so many. ``precision``: the type matrix products are computed in
-    (autocast); weights stay float32.
+    (autocast); weights stay float32, and with float16 the loss is scaled so that small gradients survive (a step whose gradients
+    overflow is left out). ``checkpoint_activations`` computes activations anew for the gradients instead of keeping them: the same
+    gradients with less memory and more time.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -50,7 +52,8 @@ class TrainingSettings(BaseModel):
     batch_size: int = Field(gt=0)
     accumulation: int = Field(default=1, gt=0)
     optimizer: OptimizerSettings
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    checkpoint_activations: bool = False
     checkpoint_every: int = Field(default=200, gt=0)
     evaluate_every: int | None = Field(default=None, gt=0)
     log_every: int = Field(default=10, gt=0)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +20,9 @@ from .mixing import Mixing, smoothed_targets
 from .model import XClip, is_new_part
 from .state_files import require_match
 
-__all__ = ["ImageTextProgram", "SupervisedProgram", "expand_to_video", "parameter_groups"]
+__all__ = ["ImageTextProgram", "SupervisedProgram", "Trained", "expand_to_video", "parameter_groups", "trained_parameters"]
+
+Trained = Literal["all", "video", "text", "new"]
 
 MAX_LOGIT_SCALE = math.log(100)  # as in CLIP's training
 _PARTS = ("image-text", "mit", "prompts", "message_")
@@ -42,7 +45,7 @@ class ImageTextProgram:
         )
 
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
-        return parameter_groups(self.model, optimizer, train_text=True)
+        return parameter_groups(self.model, optimizer, trained="all")
 
     def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         image = self.model.encode_video(to_tensor(batch["frames"], self.model.config.preprocessing)).video
@@ -68,6 +71,9 @@ class ImageTextProgram:
             results[f"caption_retrieval_{kind + 1}"] = 100 * (guesses == right).float().mean().item()
         return results
 
+    def checkpoint_activations(self) -> None:
+        self.model.checkpoint_activations()
+
     def save(self, folder: Path) -> None:
         self.model.eval().save_pretrained(folder)
 
@@ -77,7 +83,7 @@ class SupervisedProgram:
 
     Args:
         dataset: gives ``frames`` uint8 (T, R, R, 3) and ``label``, an index into ``class_names``.
-        train_text: also train the text encoder; the paper's own runs keep it frozen.
+        trained: which branches learn, see ``parameter_groups``; the paper's own runs take ``video``.
         mixing: mixup and cutmix of the training clips, or None.
         held_out: the same kind of data set, for ``evaluate``.
     """
@@ -90,24 +96,24 @@ class SupervisedProgram:
         dataset: Any,
         *,
         class_names: Sequence[str],
-        train_text: bool,
+        trained: Trained,
         label_smoothing: float,
         mixing: Mixing | None,
         held_out: Any,
     ) -> None:
         self.model, self.dataset, self.held_out = model, dataset, held_out
-        self.class_names, self.train_text, self.label_smoothing = tuple(class_names), train_text, label_smoothing
+        self.class_names, self.trained, self.label_smoothing = tuple(class_names), trained, label_smoothing
         self.mixing = mixing
         self.token_ids = tokenize(self.class_names, context_length=model.config.context_length)
         self.text: Tensor | None = None  # of the frozen text encoder
 
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
-        return parameter_groups(self.model, optimizer, train_text=self.train_text)
+        return parameter_groups(self.model, optimizer, trained=self.trained)
 
     def class_features(self) -> Tensor:
         """The text features (K, E) of all class names: computed anew where the text encoder learns, once where it is frozen."""
         device = self.model.logit_scale.device
-        if self.train_text:
+        if self.trained in ("all", "text"):
             return self.model.encode_text(self.token_ids.to(device))
         if self.text is None:
             with torch.no_grad():
@@ -137,6 +143,9 @@ class SupervisedProgram:
             num_right += sum(guess == sample["label"] for guess, sample in zip(guesses, samples, strict=True))
         return {"held_out_top1": 100 * num_right / len(self.held_out), "num_held_out": len(self.held_out)}
 
+    def checkpoint_activations(self) -> None:
+        self.model.checkpoint_activations()
+
     def save(self, folder: Path) -> None:
         self.model.eval().save_pretrained(folder)
 
@@ -154,17 +163,20 @@ def expand_to_video(image_text: XClip, config: XClipConfig) -> XClip:
     return model
 
 
-def parameter_groups(model: nn.Module, optimizer: Any, *, train_text: bool) -> list[dict[str, Any]]:
+def parameter_groups(model: nn.Module, optimizer: Any, *, trained: Trained) -> list[dict[str, Any]]:
     """AdamW's groups (spec section 10.4): image-text parameters, then MIT, prompts and messages at a higher rate, each split into
     those that decay and those that do not (one-dimensional ones, biases, positional embeddings). Freezes what is not trained.
 
-    Where ``optimizer`` asks for it, the matrices inside the blocks are groups for Muon.
+    ``trained``: the image encoder (``video``), the text encoder with the logit scale (``text``), both (``all``) or neither (``new``);
+    the parts that X-CLIP adds to CLIP always learn (spec section 15). Where ``optimizer`` asks for it, the matrices inside the blocks are
+    groups for Muon.
     """
+    branches = {"new parts"} | {"all": {"image", "text"}, "video": {"image"}, "text": {"text"}, "new": set()}[trained]
     groups: dict[tuple[str, bool, bool], list[nn.Parameter]] = {
         (part, decays, muon): [] for part in _PARTS for decays, muon in ((True, False), (False, False), (True, True))
     }
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(train_text or name.startswith("visual.") or is_new_part(name))
+        parameter.requires_grad_(_branch(name) in branches)
         if not parameter.requires_grad:
             continue
         part = next((part for part in ("prompts", "mit", "message_") if part in name), "image-text")
@@ -182,3 +194,18 @@ def parameter_groups(model: nn.Module, optimizer: Any, *, train_text: bool) -> l
         for (part, decays, muon), parameters in groups.items()
         if parameters
     ]
+
+
+def trained_parameters(model: nn.Module) -> str:
+    """In words, how many million parameters of each branch learn and how many are frozen."""
+    counts: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+    for name, parameter in model.named_parameters():
+        counts[parameter.requires_grad][_branch(name)] += parameter.numel()
+    learning, frozen = (", ".join(f"{branch} {n / 1e6:.2f}" for branch, n in counts[learns].items()) for learns in (True, False))
+    num_learning = counts[True].total()
+    num_all = num_learning + counts[False].total()
+    return f"training {num_learning / 1e6:.2f} of {num_all / 1e6:.2f} million parameters ({learning}; frozen: {frozen or 'none'})"
+
+
+def _branch(name: str) -> str:
+    return "new parts" if is_new_part(name) else "image" if name.startswith("visual.") else "text"
