@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import resources
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from ..errors import LabelError
 
-__all__ = ["LABEL_LISTS", "LabelList", "class_numbers", "load_labels", "named_labels", "readable"]
+__all__ = ["LABEL_LISTS", "LabelList", "load_labels", "named_labels", "readable"]
 
 LABEL_LISTS = ("kinetics400", "kinetics600", "hmdb51", "ucf101", "playground")
 """The lists that come with the package. ``-raw`` behind a name gives its names as the data set spells them."""
@@ -40,32 +39,6 @@ def readable(name: str) -> str:
         return name
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name.replace("_", " "))
     return " ".join(words.split()).lower()
-
-
-def class_numbers(labels: Sequence[str], class_names: Sequence[str]) -> list[int]:
-    """The number of each label in the class list. A label may be spelled as there, raw or as words, in any case, or be the number itself
-    (from 0, if no class is called so).
-
-    Raises LabelError, with counts, if a label is not in the list: then it is another data set's or protocol's list.
-    """
-    exact = {name: number for number, name in enumerate(class_names)}
-    as_words = {readable(name).lower(): number for number, name in enumerate(class_names)}
-    known: dict[str, int] = {}
-    unknown = []
-    for label in dict.fromkeys(labels):
-        number = exact.get(label, as_words.get(readable(label).lower()))
-        if number is None and re.fullmatch(r"[0-9]{1,9}", label) and int(label) < len(class_names):
-            number = int(label)
-        if number is None:
-            unknown.append(label)
-        else:
-            known[label] = number
-    if unknown:
-        raise LabelError(
-            f"{len(unknown)} of {len(unknown) + len(known)} labels are not among the {len(class_names)} classes of the list, "
-            f"such as {unknown[0]!r}: take the class list of the same data set"
-        )
-    return [known[label] for label in labels]
 
 
 def named_labels(name: str) -> LabelList:
