@@ -142,7 +142,7 @@ def test_supervised_training_on_video_files_gives_a_model_that_tags(tmp_path: Pa
 
 
 def test_annotation_lists_are_checked_before_training(tmp_path: Path) -> None:
-    for text, named in (("path,label\na.mp4,\n", "line 2"), ("path,label\n", "no videos"), ("file,label\na.mp4,x\n", "line 2")):
+    for text, named in (("path,label\na.mp4,\n", "line 2"), ("path,label\n", "no videos"), ("file,label\na.mp4,x\n", "line 1")):
         (tmp_path / "list.csv").write_text(text)
         with pytest.raises(ConfigError, match=named):
             read_annotations(tmp_path / "list.csv")

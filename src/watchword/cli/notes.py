@@ -36,14 +36,14 @@ def warnings_as_notes() -> Iterator[None]:
 
 
 @contextmanager
-def progress(num_items: int) -> Iterator[Callable[[int, float], None]]:
+def progress(num_items: int, doing: str = "tagging") -> Iterator[Callable[[int, float], None]]:
     """A bar on standard error, if that is a terminal; it is told the number of an item and the share of it that is done."""
     from rich.console import Console
     from rich.progress import Progress
 
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal, redirect_stdout=False) as bar:
-        task = bar.add_task("tagging", total=num_items)
+        task = bar.add_task(doing, total=num_items)
         yield lambda number, share: bar.update(task, completed=number + share)
 
 

@@ -13,7 +13,8 @@ __all__ = ["FoundFiles", "find_media"]
 _VIDEO = """3g2 3gp 264 265 asf avi divx dv f4v flv gif h264 hevc ivf m2ts m2v m4v mkv mov mp4 mpe mpeg mpg mts mxf nut ogm ogv rm rmvb
 ts vob webm wmv wtv y4m"""
 _SOUND = "aac ac3 aif aiff flac m4a mka mp3 oga ogg opus wav wma"
-MEDIA_SUFFIXES = frozenset(f".{suffix}" for suffix in f"{_VIDEO} {_SOUND}".split())
+VIDEO_SUFFIXES = frozenset(f".{suffix}" for suffix in _VIDEO.split())
+MEDIA_SUFFIXES = VIDEO_SUFFIXES | {f".{suffix}" for suffix in _SOUND.split()}
 
 
 @dataclass(frozen=True)

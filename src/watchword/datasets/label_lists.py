@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..errors import LabelError
 
-__all__ = ["LABEL_LISTS", "LabelList", "load_labels", "named_labels", "readable"]
+__all__ = ["LABEL_LISTS", "LabelList", "load_labels", "named_labels", "readable", "same_name"]
 
 LABEL_LISTS = ("kinetics400", "kinetics600", "hmdb51", "ucf101", "playground")
 """The lists that come with the package. ``-raw`` behind a name gives its names as the data set spells them."""
@@ -20,6 +20,15 @@ LABEL_LISTS = ("kinetics400", "kinetics600", "hmdb51", "ucf101", "playground")
 RAW_SUFFIX = "-raw"
 _FILE_SUFFIXES = (".txt", ".csv")
 _NAME_COLUMNS = ("name", "label")
+# Words of HMDB-51 and UCF-101 that no capital and no underscore divides.
+_RUN_TOGETHER = {
+    "pullup": "pull up",
+    "pushup": "push up",
+    "pushups": "push ups",
+    "situp": "sit up",
+    "shotput": "shot put",
+    "skijet": "ski jet",
+}
 
 
 @dataclass(frozen=True)
@@ -38,13 +47,18 @@ def readable(name: str) -> str:
     if " " in name.strip():
         return name
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name.replace("_", " "))
-    return " ".join(words.split()).lower()
+    return " ".join(_RUN_TOGETHER.get(word, word) for word in words.lower().split())
+
+
+def same_name(name: str) -> str:
+    """What all spellings of a class name share: ``brush_hair``, ``BrushHair`` and ``brush hair`` give the same text."""
+    return readable(name).casefold()
 
 
 def named_labels(name: str) -> LabelList:
-    """A shipped list. Names that a data set runs together (UCF-101) come as words, or with ``-raw`` as the data set has them.
+    """A shipped list. Names that a data set runs together come as words, or with ``-raw`` as the authors of X-CLIP spell them.
 
-    The published numbers of X-CLIP on UCF-101 were made with the raw names.
+    The published numbers of X-CLIP were made with the raw names (spec section 4). For Kinetics the two are the same.
 
     Raises:
         LabelError: no list has this name.

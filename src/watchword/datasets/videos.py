@@ -1,8 +1,7 @@
-"""Labelled video files: annotation lists and the clips read from them."""
+"""Labelled video files, read as clips."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,30 +14,10 @@ from ..media import VideoReader
 from ..xclip.config import XClipConfig
 from ..xclip.inputs import frame_transform
 from ..xclip.sampling import evaluation_indices, train_indices
+from .annotations import read_annotations
 from .order import Position
 
 __all__ = ["VideoClips", "read_annotations"]
-
-
-def read_annotations(path: str | Path) -> list[tuple[Path, str]]:
-    """The videos and labels of a CSV with the columns ``path`` and ``label``; paths are relative to the CSV's folder.
-
-    Raises ConfigError, naming the line, for a missing column or field.
-    """
-    path = Path(path)
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-    except FileNotFoundError as error:
-        raise ConfigError(f"{path}: no such annotation list") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError(f"{path}: not a CSV in UTF-8 ({error})") from error
-    for number, row in enumerate(rows, start=2):
-        if not row.get("path") or not row.get("label"):
-            raise ConfigError(f"{path}, line {number}: needs a path and a label (columns `path` and `label`)")
-    if not rows:
-        raise ConfigError(f"{path}: lists no videos")
-    return [(path.parent / row["path"], row["label"]) for row in rows]
 
 
 class VideoClips(Dataset[dict[str, Any]]):

@@ -12,8 +12,9 @@ import torch
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ..datasets.annotations import Part, class_list, read_annotations
 from ..datasets.playground import PlaygroundClips, PlaygroundStills
-from ..datasets.videos import VideoClips, read_annotations
+from ..datasets.videos import VideoClips
 from ..errors import ConfigError
 from ..playground import PHRASES
 from ..xclip.config import XClipConfig
@@ -50,11 +51,26 @@ class ClipsData(_Checked):
 
 
 class VideosData(_Checked):
-    """Video files: CSV lists with the columns ``path`` and ``label``, paths relative to the list. The classes are the training list's."""
+    """Video files, listed in any format of ``watchword.datasets.annotations``, whose ``root``, ``classes`` and ``split`` these are.
+
+    With ``split`` the training part is trained on and the test part held out. Without ``classes`` the classes are the training list's.
+    """
 
     kind: Literal["videos"]
     annotations: Path
     held_out: Path
+    root: Path | None = None
+    classes: str | None = None
+    split: Literal[1, 2, 3] | None = None
+
+    def lists(self) -> tuple[list[list[tuple[Path, str]]], tuple[str, ...]]:
+        """The videos to train on and those held out, and the class names."""
+        train, held_out = self._read(self.annotations, "train"), self._read(self.held_out, "test")
+        names = sorted({label for _, label in train}) if self.classes is None else class_list(self.classes)[0]
+        return [train, held_out], tuple(names)
+
+    def _read(self, source: Path, part: Part) -> list[tuple[Path, str]]:
+        return read_annotations(source, root=self.root, classes=self.classes, split=self.split, part=part if self.split else None)
 
 
 class Beginning(_Checked):
@@ -193,8 +209,8 @@ def _image_text(recipe: ImageTextRecipe, beside: Path) -> Program:
 def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
     data: Any = recipe.data
     if isinstance(data, VideosData):
-        lists = [read_annotations(data.annotations), read_annotations(data.held_out)]
-        config = _config(recipe, sorted({label for _, label in lists[0]}))
+        lists, class_names = data.lists()
+        config = _config(recipe, class_names)
         samples: list[Any] = [
             VideoClips(videos, config.class_names, config, training=training, seed=recipe.training.seed)
             for videos, training in zip(lists, (True, False), strict=True)
