@@ -7,7 +7,6 @@ Within a ``torch.distributed`` group each process reads and scores its share of 
 from __future__ import annotations
 
 import hashlib
-import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -21,7 +20,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..datasets.label_lists import class_numbers
+from ..datasets.annotations import class_finder
+from ..datasets.splits import Protocol
 from ..errors import InputError, LabelError, WatchwordError
 from ..media import DEFAULT_LIMITS, Limits
 from ..xclip.inputs import to_tensor
@@ -54,7 +54,7 @@ def evaluate(
 
     Args:
         model: on the device to compute on; its mode and weights are left as they are.
-        videos: (path, label) pairs; a label is a class name, in its raw or readable spelling, or the number of a class.
+        videos: (path, label) pairs, as ``read_annotations`` gives them; a label is a class name in any spelling.
         class_names: the candidates; None takes the classes that the weights name, of which the videos may show a part.
         protocol: name that the result carries.
         views: clips and crops of each video.
@@ -65,7 +65,8 @@ def evaluate(
     A video that cannot be read is in the result with its error, and does not count in the accuracies.
 
     Raises:
-        LabelError: class names that do not fit the list or one another.
+        ConfigError: class names that are not those of the videos, with both numbers.
+        LabelError: fewer than two class names, or two that cannot be told apart.
         InputError: an empty list, no video that can be read, or scores that are not numbers.
     """
     if not videos:
@@ -73,16 +74,14 @@ def evaluate(
     if class_names is None:
         class_names, subset = own_classes(model), True
     names = _checked_names(class_names)
-    numbers = class_numbers([label for _, label in videos], names)
-    if not subset and len(set(numbers)) < len(names):
-        raise LabelError(
-            f"the class list has {len(names)} classes, but the videos have {len(set(numbers))}: take the list of the same protocol, "
-            "or say that the videos are a subset"
-        )
+    find = class_finder(names, numbered=False)
+    labelled = [(Path(path), find(label) or label) for path, label in videos]
+    record = Protocol.of(protocol, names, labelled, subset=subset)
+    numbers = {name: number for number, name in enumerate(names)}
     if model.config.weights == "random":
         warnings.warn("these weights were never trained: the accuracy is chance", UserWarning, stacklevel=2)
     tagger = Tagger(model, precision=precision, batch_size=batch_size, limits=limits)
-    todo = [_Video(place, Path(path), number) for place, ((path, _), number) in enumerate(zip(videos, numbers, strict=True))]
+    todo = [_Video(place, path, numbers[name]) for place, (path, name) in enumerate(labelled)]
     rank, world = _processes()
     done = _gather(dict(_classify(tagger, todo[rank::world], names, views, on_progress)))
     result = ClassificationResult(
@@ -96,8 +95,8 @@ def evaluate(
             "views": str(views),
             "precision": tagger.precision,
             "weights_sha256": _hash_weights(model),
-            "classes_sha256": _hash_lines(names),
-            "videos_sha256": _hash_videos(todo, names),
+            "classes_sha256": record.classes_sha256,
+            "videos_sha256": record.videos_sha256,
         },
     )
     if not result.read:
@@ -219,16 +218,6 @@ def _gather(done: dict[int, VideoResult]) -> dict[int, VideoResult]:
     shares: list[Any] = [None] * world
     torch.distributed.all_gather_object(shares, done)
     return {place: result for share in shares for place, result in share.items()}
-
-
-def _hash_lines(lines: Sequence[str]) -> str:
-    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _hash_videos(videos: Sequence[_Video], names: Sequence[str]) -> str:
-    """Of the paths below their common folder and their labels, so that a copy of the data elsewhere has the same."""
-    root = os.path.commonpath([os.path.abspath(video.path.parent) for video in videos])
-    return _hash_lines([f"{os.path.relpath(video.path, root)}\t{names[video.label]}" for video in videos])
 
 
 def _hash_weights(model: XClip) -> str:
