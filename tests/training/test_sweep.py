@@ -24,7 +24,7 @@ STILLS = {
     "data": {"kind": "playground_stills", "num_stills": 4}, "training": TRAINING,
 }  # fmt: skip
 CLIPS = {
-    "program": "supervised", "name": "clips", "model": {**TINY, "num_frames": 2}, "train_text": True,
+    "program": "supervised", "name": "clips", "model": {**TINY, "num_frames": 2}, "trained": "all",
     "data": {"kind": "playground_clips", "num_clips": 4, "num_held_out": 3}, "training": TRAINING,
 }  # fmt: skip
 PLAN = {

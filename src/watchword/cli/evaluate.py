@@ -1,35 +1,138 @@
-"""``watchword evaluate``: a model by a benchmark's protocol."""
+"""``watchword evaluate``: how often a model is right, on an annotated list of videos or on the playground."""
 
 from __future__ import annotations
 
 import json
-from enum import StrEnum
+import shlex
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from .notes import note, warnings_as_notes
+from .data import WhichPart
+from .notes import note, progress, warnings_as_notes, write_beside, writing
+from .tag import ALL_DONE, SOME_FAILED, Precision
+
+if TYPE_CHECKING:
+    from ..tasks.results import ClassificationResult
 
 __all__ = ["evaluate"]
 
-
-class Benchmark(StrEnum):
-    playground = "playground"
+_SHOWN = 10  # classes in the table
 
 
 def evaluate(
-    benchmark: Benchmark = typer.Argument(..., help="The protocol."),
-    model: str = typer.Option("playground", "--model", "-m", help="Weights, as in `watchword tag`."),
-    clips: Path = typer.Option(Path("runs/evaluation-clips"), "--clips", help="Folder of the test clips; those missing are rendered."),
-    num_clips: int = typer.Option(464, "--num-clips", min=1, help="How many; all unseen combinations occur equally often."),
-    seed: int = typer.Option(1000, "--seed", min=0, help="Other seeds give other clips."),
+    model: str = typer.Argument(..., help="Weights, as for `watchword tag --model`."),
+    annotations: Path | None = typer.Argument(
+        None, help="An annotation list, a folder of class folders, or of split files; without it the playground's test is run."
+    ),
+    root: Path | None = typer.Option(None, "--root", help="Folder that paths are relative to [default: the list's own]."),
+    classes: str | None = typer.Option(
+        None,
+        "--classes",
+        help="Class list: kinetics400, ..., or a file [default: the model's own if the videos show those, else the list's].",
+    ),
+    split: int | None = typer.Option(None, "--split", min=1, max=3, help="Split, where ANNOTATIONS is a folder of split files."),
+    part: WhichPart = typer.Option(WhichPart.test, "--part", help="Part of the split."),
+    subset: bool = typer.Option(False, "--subset", help="The videos show only some of the classes."),
+    views: str = typer.Option("1x1", "--views", help="CLIPSxCROPS of each video: 1x1, or 4x3 as in the paper's supervised results."),
+    random_clips: int | None = typer.Option(
+        None, "--random-clips", metavar="SEED", min=0, help="Draw the clips at random, as the released test did."
+    ),
+    out: Path | None = typer.Option(None, "--out", "-o", help="Folder for results.json, videos.csv and confusion.png."),
+    device: str = typer.Option("auto", "--device", help="auto, cpu, cuda, ..."),
+    precision: Precision = typer.Option(Precision.float32, "--precision"),
+    clips: Path = typer.Option(
+        Path("runs/evaluation-clips"), "--clips", help="Playground: folder of the clips; those missing are rendered."
+    ),
+    num_clips: int = typer.Option(464, "--num-clips", min=1, help="Playground: how many."),
+    seed: int = typer.Option(1000, "--seed", min=0, help="Playground: other seeds give other clips."),
     as_json: bool = typer.Option(False, "--json", help="JSON in place of the table."),
 ) -> None:
-    """Measure a model on clips of combinations that its training never showed, among all phrases of the playground."""
+    """Measure a model on annotated videos: top-1, top-5, the mean of the classes, and which class is taken for which.
+
+    Every video counts once. Those that cannot be read are named and counted apart. Exit codes: 0 all read, 1 some not, 2 nothing usable.
+
+    Without ANNOTATIONS: on clips of the playground's combinations that training never showed, among all its phrases.
+    """
+    if annotations is None:
+        _playground(model, clips, num_clips, seed, as_json)
+        return
+    with warnings_as_notes():
+        from ..tasks.classification import evaluate as measure
+        from ..tasks.protocols import listed_videos
+        from ..xclip import XClip
+        from ..xclip.tagging import find_device
+        from ..xclip.views import Views
+
+        chosen = Views.parse(views, random_seed=random_clips)
+        weights = XClip.from_pretrained(model).to(find_device(device))
+        listed = listed_videos(annotations, weights.config, root=root, classes=classes, split=split, part=part.value)
+        note(f"{listed.protocol}: {len(listed.videos)} videos among {len(listed.class_names)} classes ({listed.source}); views {chosen}")
+        with progress(len(listed.videos), "evaluating") as advance:
+            result = measure(
+                weights,
+                listed.videos,
+                listed.class_names,
+                protocol=listed.protocol,
+                views=chosen,
+                subset=subset or listed.subset,
+                precision=precision.value,
+                on_progress=lambda done: advance(done, 0.0),
+            )
+    for video in result.failed:
+        note(f"failed: {' '.join(video.error.split())}")
+    command = shlex.join(["watchword", *sys.argv[1:]])
+    document = json.dumps({"command": command, "model": model, **result.as_dict()}, indent=None if out is None else 1)
+    print(document) if as_json else _print(result)
+    if out is not None:
+        _write(result, document, out)
+    raise typer.Exit(SOME_FAILED if result.failed else ALL_DONE)
+
+
+def _write(result: ClassificationResult, document: str, out: Path) -> None:
+    from ..report.confusion import confusion
+
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+    write_beside(out / "videos.csv", result.as_csv().encode("utf-8", "surrogateescape"))
+    write_beside(out / "confusion.png", confusion(result))
+    write_beside(out / "results.json", f"{document}\n".encode())
+    note(f"wrote results.json, videos.csv and confusion.png into {out}")
+
+
+def _print(result: ClassificationResult) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from ..report.text import printable
+
+    unread = f", {len(result.failed)} could not be read" if result.failed else ""
+    print(f"{len(result.read)} videos{unread}; percent right among {len(result.class_names)} classes:")
+    for name, value in (("top-1", result.top1), ("top-5", result.top5), ("mean per class", result.mean_per_class)):
+        if value is not None:
+            print(f"  {name:14} {value:6.2f}")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in ("class", "videos", "right", "most taken for"):
+        table.add_column(column, justify="right" if column in ("videos", "right") else "left")
+    rows = sorted((row for row in result.per_class if row.top1 is not None), key=lambda row: row.top1 or 0.0)
+    for row in rows[:_SHOWN]:
+        taken = f"{printable(row.taken_for)} ({row.num_taken})" if row.num_taken else ""
+        table.add_row(Text(printable(row.name)), str(row.num_videos), f"{row.top1:.1f}", Text(taken))
+    console = Console(highlight=False)
+    (console if console.is_terminal else Console(width=120, highlight=False)).print(table)
+    if len(rows) > _SHOWN:
+        print(f"the {_SHOWN} hardest of {len(rows)} classes; --json and --out give all")
+
+
+def _playground(model: str, clips: Path, num_clips: int, seed: int, as_json: bool) -> None:
     from ..tasks.playground import evaluate as measure
     from ..xclip import XClip
 
-    note(f"{benchmark}: {num_clips} clips in {clips}, seed {seed}")
+    note(f"playground: {num_clips} clips in {clips}, seed {seed}")
     with warnings_as_notes():
         result = measure(XClip.from_pretrained(model), clips, num_clips=num_clips, seed=seed)
     if as_json:

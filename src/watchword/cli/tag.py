@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..errors import InputError
+from ..errors import InputError, LabelError
 from .notes import check_writable, note, progress, warnings_as_notes, write_beside
 
 if TYPE_CHECKING:
@@ -42,8 +42,11 @@ class Precision(StrEnum):
 
 def tag(
     paths: list[str] = typer.Argument(..., metavar="PATH...", help="Files, folders, patterns; - reads a list from standard input."),
-    labels: str = typer.Option(
-        ..., "--labels", "-l", help='"a, b", a file (one a line, or CSV), or kinetics400, kinetics600, hmdb51, ucf101, playground.'
+    labels: str | None = typer.Option(
+        None,
+        "--labels",
+        "-l",
+        help='"a, b", a file (one a line or CSV), or kinetics400, kinetics600, hmdb51, ucf101, playground [default: those of the weights].',
     ),
     model: str = typer.Option(DEFAULT_MODEL, "--model", "-m", help="Name, folder, file or Hub repository; see: watchword models."),
     window: float | None = typer.Option(None, "--window", help="Seconds of a window: gives a timeline."),
@@ -73,18 +76,25 @@ def tag(
     if picture is not None and picture.suffix.lower() not in PICTURE_SUFFIXES:
         raise InputError(f"--picture: {str(picture)!r} must end in one of {', '.join(PICTURE_SUFFIXES)}")
     check_writable(report, "--report")
-    from ..datasets.label_lists import load_labels
+    from ..datasets.label_lists import LabelList, load_labels
 
-    label_list = load_labels(labels)
+    label_list = None if labels is None else load_labels(labels)
     files = _find(paths)
     if format is Format.srt and len(files) > 1:
         raise InputError(f"--format srt takes one video, but there are {len(files)}: tag them one by one")
     with warnings_as_notes():
-        from ..xclip.labels import clean_labels
+        from ..xclip.labels import clean_labels, own_classes
+        from ..xclip.registry import RELEASED
         from ..xclip.tagging import Tagger
 
-        clean_labels(label_list.labels)  # before a long download, not after
+        if label_list is not None:  # before a long download, not after
+            clean_labels(label_list.labels)
+        elif model in RELEASED and not RELEASED[model].bundled:
+            raise LabelError(
+                "give --labels: released weights name no classes of their own; --labels kinetics400 is what most were trained on"
+            )
         tagger = Tagger.from_pretrained(model, device=device, precision=precision.value)
+        label_list = label_list or LabelList(own_classes(tagger.model), "the classes of the weights")
         run = describe(tagger, model, label_list, top=top, threshold=threshold, window_seconds=window, stride_seconds=stride)
         with progress(len(files)) as advance:
             results = tagger.run(

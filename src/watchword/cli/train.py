@@ -1,4 +1,4 @@
-"""``watchword train``: run a recipe, or go on with a run that was stopped."""
+"""``watchword train``: run a recipe, or learn the classes of a folder, or go on with a run that was stopped."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from typing import Any
 
 import typer
 
-from ..errors import ConfigError
-from .notes import note, warnings_as_notes
+from ..errors import ConfigError, InputError
+from .notes import note, warnings_as_notes, write_beside
 
 __all__ = ["train"]
 
 
 def train(
-    recipe: Path = typer.Argument(..., help="A recipe, such as recipes/playground_xclip.yaml."),
+    recipe: Path | None = typer.Argument(None, help="A recipe, such as recipes/playground_xclip.yaml."),
     out: Path = typer.Option(..., "--out", "-o", help="Folder of the run; a run that was stopped there goes on."),
+    labels_from: Path | None = typer.Option(
+        None, "--labels-from", metavar="FOLDER", help="In place of a recipe: learn the classes of FOLDER, a folder of clips for each."
+    ),
+    model: str | None = typer.Option(
+        None, "--model", "-m", help="With --labels-from: weights to start from [default: those of `tag` if downloaded, else playground]."
+    ),
+    seed: int = typer.Option(0, "--seed", min=0, help="With --labels-from: which clips are held out, and the order of the others."),
     changes: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="Change a key of the recipe, such as training.seed=1. Repeatable."
     ),
@@ -24,18 +31,44 @@ def train(
     device: str = typer.Option("auto", "--device", help="cpu, cuda, cuda:1, mps; auto takes a GPU if there is one."),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bar."),
 ) -> None:
-    """Train a model as a recipe says. The finished model is in OUT/model, the curves in OUT/metrics.jsonl and OUT/tensorboard.
+    """Train a model as a recipe says, or on clips of your own classes with settings chosen for them.
 
-    Killed at any moment, the same command goes on from the last saved step and ends with the same weights.
+    The finished model is in OUT/model, the curves in OUT/metrics.jsonl and OUT/tensorboard; --labels-from also writes OUT/report.html and
+    the recipe. Killed at any moment, the same command goes on from the last saved step and ends with the same weights.
     """
+    if (recipe is None) == (labels_from is None):
+        raise InputError("train takes a recipe or --labels-from FOLDER" + (", not both" if recipe else ""))
+    if labels_from is not None:
+        if changes:
+            raise InputError(f"--set changes a recipe: --labels-from writes one, {out / 'recipe.yaml'}, which can be changed and run")
+        _learn(labels_from, out, model=model, seed=seed, device=device, progress=not quiet)
+        return
+    if model is not None or seed:
+        raise InputError("--model and --seed go with --labels-from: change a recipe with --set start=... and --set training.seed=...")
     with warnings_as_notes():
         from ..training import load_recipe, run
         from ..xclip.tagging import find_device
 
+        assert recipe is not None
         chosen = load_recipe(recipe, {"training.device": str(find_device(device)), **dict(_parse(change) for change in changes)}, tiny=tiny)
         results = run(chosen, out, progress=not quiet, report=note)
     note(f"the model is in {out / 'model'}: watchword tag CLIP --labels ... --model {out / 'model'}")
     print(json.dumps(results))
+
+
+def _learn(folder: Path, out: Path, *, model: str | None, seed: int, device: str, progress: bool) -> None:
+    with warnings_as_notes():
+        from ..report.own_labels import page
+        from ..tasks.own_labels import learn
+        from ..xclip.tagging import find_device
+
+        learned = learn(folder, out, model=model, seed=seed, device=str(find_device(device)), progress=progress, report=note)
+        write_beside(out / "report.html", page(learned).encode("utf-8", "backslashreplace"))
+    note(f"the report is {out / 'report.html'}; the model: watchword tag CLIP --model {learned.model_path}")
+    before, after = learned.before, learned.after
+    print(
+        json.dumps({"top1_before": before.top1, "top1": after.top1, "num_held_out": len(after.read), "num_classes": len(after.class_names)})
+    )
 
 
 def _parse(change: str) -> tuple[str, Any]:

@@ -106,14 +106,14 @@ class Protocol:
     videos_sha256: str
 
     @classmethod
-    def of(cls, name: str, class_names: Sequence[str], videos: Sequence[Video]) -> Protocol:
-        """The record of a protocol whose candidates are ``class_names``.
+    def of(cls, name: str, class_names: Sequence[str], videos: Sequence[Video], *, subset: bool = False) -> Protocol:
+        """The record of a protocol whose candidates are ``class_names``; with ``subset`` the videos may show a part of them.
 
         Raises ConfigError, naming both numbers, if the videos are not of exactly these classes: a class list of another size or of
         other names makes scores that cannot be compared.
         """
         shown = {label for _, label in videos}
-        unknown, without = sorted(shown - set(class_names)), sorted(set(class_names) - shown)
+        unknown, without = sorted(shown - set(class_names)), [] if subset else sorted(set(class_names) - shown)
         if unknown or without:
             example = f"{unknown[0]!r} is not in the list" if unknown else f"{without[0]!r} has no video"
             raise ConfigError(f"{name}: a class list of {len(class_names)} for videos of {len(shown)} classes: {example}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Sequence
 from html import escape
 
 import numpy as np
@@ -14,7 +15,7 @@ from .run import TaggingRun
 from .text import clock, duration, printable
 from .thumbnails import Thumbnail, thumbnails
 
-__all__ = ["page"]
+__all__ = ["document", "escaped", "failure_table", "page", "thumbnail_row"]
 
 NUM_THUMBNAILS = 8
 THUMBNAIL_PIXELS = 108  # high
@@ -41,6 +42,8 @@ section { border-top: 1px solid var(--line); padding: 18px 0 14px; margin-top: 1
 .track.time { height: 24px; } .track svg, .bar { display: block; width: 100%; height: 100%; }
 .score { font-weight: 600; font-variant-numeric: tabular-nums; } .axis { display: flex; justify-content: space-between; }
 .below { opacity: .55; }
+.picture { max-width: 100%; display: block; margin: 8px 0; }
+code { background: var(--track); padding: 1px 5px; border-radius: 3px; overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; font-size: 13.5px; }
 td, th { text-align: left; padding: 5px 10px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
 @media (max-width: 700px) { .head { flex-direction: column; gap: 2px; } .answer { white-space: normal; }
@@ -52,17 +55,22 @@ td, th { text-align: left; padding: 5px 10px 5px 0; border-bottom: 1px solid var
 def page(run: TaggingRun) -> str:
     """The run as one HTML page: for each video its thumbnails and its labels' scores, then what failed and why."""
     parts = [_header(run), *(_section(run, result) for result in run.done), _failures(run)]
+    return document(f"Watchword: {len(run.done)} of {len(run.results)} videos tagged", "".join(parts))
+
+
+def document(title: str, body: str) -> str:
+    """A whole page of this HTML body; browsers are told to load nothing."""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<title>Watchword: {len(run.done)} of {len(run.results)} videos tagged</title>
+<title>{escaped(title)}</title>
 <style>{_STYLE}</style>
 </head>
 <body>
-{"".join(parts)}
+{body}
 </body>
 </html>
 """
@@ -70,12 +78,12 @@ def page(run: TaggingRun) -> str:
 
 def _header(run: TaggingRun) -> str:
     model, settings = run.model, run.settings
-    weights = "" if str(model["weights"]) == str(model["name"]) else f" (weights: {_text(str(model['weights']))})"
+    weights = "" if str(model["weights"]) == str(model["name"]) else f" (weights: {escaped(str(model['weights']))})"
     facts = [
-        f"model {_text(str(model['name']))}{weights}",
+        f"model {escaped(str(model['name']))}{weights}",
         f"{model['num_frames']} frames of {model['image_size']} pixels",
         str(model["precision"]),
-        f"{len(settings['labels'])} labels: {_text(str(settings['labels_from']))}",
+        f"{len(settings['labels'])} labels: {escaped(str(settings['labels_from']))}",
     ]
     if run.windowed:
         stride = settings.get("stride_seconds") or settings["window_seconds"]
@@ -88,35 +96,41 @@ def _header(run: TaggingRun) -> str:
 <p>{len(run.done)} of {len(run.results)} videos tagged{failed}</p>
 <p class="faint">{" · ".join(facts)}</p>
 <p class="faint">The score is a label's share among the labels given. The match is its share if it stood alone against a fixed
-background of other things ({_text(str(settings["match_against"]))}): it is low if no label fits.</p>
+background of other things ({escaped(str(settings["match_against"]))}): it is low if no label fits.</p>
 {untrained}"""
 
 
 def _section(run: TaggingRun, result: ClipResult) -> str:
     start, end = float(result.spans[0, 0]), float(result.spans[-1, 1])
     tags = run.tags(result)
-    answer = f'<span class="answer">{_text(tags[0].label)}</span>' if tags else f'<span class="answer none">{NONE_OF_THESE}</span>'
-    pictures = "".join(_figure(thumbnail, end - start) for thumbnail in thumbnails(result, NUM_THUMBNAILS, height=THUMBNAIL_PIXELS))
+    answer = f'<span class="answer">{escaped(tags[0].label)}</span>' if tags else f'<span class="answer none">{NONE_OF_THESE}</span>'
     rows = "".join(_row(run, result, label) for label in run.shown_labels(result))
     axis = ""
     if run.windowed:
         decimals = 0 if end - start > 10 else 1
         ticks = "".join(f"<span>{clock(time, decimals=decimals)}</span>" for time in np.linspace(start, end, 6))
         axis = f'<div class="row"><span></span><div class="axis">{ticks}</div></div>'
-    notes = "".join(f'<p class="faint">note: {_text(warning)}</p>' for warning in result.warnings)
+    notes = "".join(f'<p class="faint">note: {escaped(warning)}</p>' for warning in result.warnings)
     return f"""<section>
-<div class="head"><h2>{_text(result.path)}</h2><span>{answer} <span class="faint">{duration(end - start)}</span></span></div>
-<div class="row"><div class="thumbs">{pictures}</div></div>
+<div class="head"><h2>{escaped(result.path)}</h2><span>{answer} <span class="faint">{duration(end - start)}</span></span></div>
+{thumbnail_row(result.path, span=(start, end))}
 {rows}{axis}{notes}
 </section>
 """
 
 
-def _figure(thumbnail: Thumbnail, seconds: float) -> str:
+def thumbnail_row(path: str, *, span: tuple[float, float] | None = None) -> str:
+    """Thumbnails of a video, or of a span of it in seconds, side by side with their times."""
+    shown = thumbnails(path, NUM_THUMBNAILS, span=span, height=THUMBNAIL_PIXELS)
+    decimals = 0 if shown and shown[-1].time_seconds - shown[0].time_seconds > 60 * (NUM_THUMBNAILS - 1) / NUM_THUMBNAILS else 1
+    return f'<div class="row"><div class="thumbs">{"".join(_figure(thumbnail, decimals) for thumbnail in shown)}</div></div>'
+
+
+def _figure(thumbnail: Thumbnail, decimals: int) -> str:
     out = io.BytesIO()
     Image.fromarray(thumbnail.rgb).save(out, format="JPEG", quality=JPEG_QUALITY)
     data = base64.b64encode(out.getvalue()).decode("ascii")
-    time = clock(thumbnail.time_seconds, decimals=0 if seconds > 60 else 1)
+    time = clock(thumbnail.time_seconds, decimals=decimals)
     return f'<figure><img alt="frame at {time}" src="data:image/jpeg;base64,{data}"><figcaption>{time}</figcaption></figure>'
 
 
@@ -128,8 +142,8 @@ def _row(run: TaggingRun, result: ClipResult, label: int) -> str:
         track = f'<div class="track time">{_timeline(result, label, colour)}</div>'
     else:
         track = f'<div class="track"><div class="bar" style="width:{100 * score:.2f}%;background:{colour}"></div></div>'
-    return f"""<div class="row{below}"><span class="name">{_text(result.labels[label])}</span>{track}<span class="score">{score:.2f}</span>
-<span class="faint match">match {match:.2f}</span></div>
+    return f"""<div class="row{below}"><span class="name">{escaped(result.labels[label])}</span>{track}
+<span class="score">{score:.2f}</span><span class="faint match">match {match:.2f}</span></div>
 """
 
 
@@ -146,16 +160,19 @@ def _timeline(result: ClipResult, label: int, colour: str) -> str:
 
 
 def _failures(run: TaggingRun) -> str:
-    if not run.failed:
-        return ""
-    rows = "".join(
-        f"<tr><td>{_text(result.path)}</td><td>{result.failure.stage}</td><td>{_text(result.failure.reason)}</td>"
-        f"<td>{_text(str(result.failure.error))}</td></tr>\n"
-        for result in run.failed
-        if result.failure
+    return failure_table(
+        [(result.path, result.failure.stage, result.failure.reason, str(result.failure.error)) for result in run.failed if result.failure]
     )
-    return f"<section><h2>Failed</h2><table><tr><th>file</th><th>stage</th><th>reason</th><th>message</th></tr>\n{rows}</table></section>"
 
 
-def _text(text: str) -> str:
+def failure_table(rows: Sequence[tuple[str, str, str, str]]) -> str:
+    """(file, stage, reason, message) of what could not be used; nothing if there is none."""
+    if not rows:
+        return ""
+    lines = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>\n" for row in rows)
+    return f"<section><h2>Failed</h2><table><tr><th>file</th><th>stage</th><th>reason</th><th>message</th></tr>\n{lines}</table></section>"
+
+
+def escaped(text: str) -> str:
+    """Any text as HTML shows it, on one line."""
     return escape(printable(text))

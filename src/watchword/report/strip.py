@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import warnings
-
 import matplotlib
-from matplotlib import font_manager
 from matplotlib.figure import Figure
 
 from ..xclip.tagging import NONE_OF_THESE, ClipResult
+from .figures import FAINT, GRID, INK, as_image, drawing
 from .run import TaggingRun
 from .text import clock, duration, printable
 from .thumbnails import shorten, thumbnails
@@ -27,9 +24,6 @@ PLOT = WIDTH - LEFT - RIGHT
 SLOT = PLOT / NUM_THUMBNAILS
 MAX_THUMBNAIL = 1.25
 
-INK, FAINT, GRID = "#1d2530", "#66707c", "#e6e9ed"
-_FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans", "Hiragino Sans", "Yu Gothic", "Microsoft YaHei", "Noto Emoji")
-
 
 def strip(run: TaggingRun, *, format: str = "png") -> bytes:
     """The run as a picture (``png``, ``jpg``, ``svg`` or ``pdf``): for each video thumbnails, and below them its best labels.
@@ -40,8 +34,7 @@ def strip(run: TaggingRun, *, format: str = "png") -> bytes:
     sections = [_Section(run, result) for result in shown]
     left_out = len(run.done) - len(shown)
     height = HEADER + sum(section.height + GAP for section in sections) + (0.3 if left_out else 0.1)
-    families = [name for name in _FONTS if name in font_manager.get_font_names()]
-    with matplotlib.rc_context({"font.family": families or ["sans-serif"], "text.parse_math": False, "svg.hashsalt": "watchword"}):
+    with drawing():
         figure = Figure(figsize=(WIDTH, height), dpi=130, facecolor="white")
         pen = _Pen(figure, height)
         _header(pen, run)
@@ -51,11 +44,7 @@ def strip(run: TaggingRun, *, format: str = "png") -> bytes:
             top += section.height + GAP
         if left_out:
             pen.write(MARGIN, top, f"and {left_out} more", colour=FAINT)
-        out = io.BytesIO()
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph")  # a character no installed font has is drawn as a box
-            figure.savefig(out, format=format, metadata={"Date": None} if format == "svg" else None)
-    return out.getvalue()
+        return as_image(figure, format)
 
 
 class _Pen:
@@ -90,7 +79,7 @@ class _Section:
 
     def __init__(self, run: TaggingRun, result: ClipResult) -> None:
         self.run, self.result = run, result
-        self.thumbnails = thumbnails(result, NUM_THUMBNAILS, height=THUMBNAIL_PIXELS)
+        self.thumbnails = thumbnails(result.path, NUM_THUMBNAILS, span=result.spans[[0, -1], [0, 1]], height=THUMBNAIL_PIXELS)
         self.labels = run.shown_labels(result)
         aspect = self.thumbnails[0].rgb.shape[1] / self.thumbnails[0].rgb.shape[0] if self.thumbnails else 1.0
         self.row_height = min(MAX_THUMBNAIL, (SLOT - 0.06) / aspect) if self.thumbnails else 0.0

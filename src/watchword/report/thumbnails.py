@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +12,6 @@ from rich.cells import cell_len, set_cell_size
 
 from ..errors import WatchwordError
 from ..media import VideoReader
-from ..xclip.tagging import ClipResult
 
 __all__ = ["Thumbnail", "shorten", "thumbnails"]
 
@@ -23,12 +24,17 @@ class Thumbnail:
     rgb: npt.NDArray[np.uint8]
 
 
-def thumbnails(result: ClipResult, count: int, *, height: int) -> list[Thumbnail]:
-    """``count`` frames from the middles of equal parts of the video's time; none if the file can no longer be read."""
-    start, end = float(result.spans[0, 0]), float(result.spans[-1, 1])
-    times = start + (np.arange(count) + 0.5) * (end - start) / count
+def thumbnails(
+    path: str | Path, count: int, *, height: int, span: Sequence[float] | npt.NDArray[np.float64] | None = None
+) -> list[Thumbnail]:
+    """``count`` frames from the middles of equal parts of the video's time; none if the file can no longer be read.
+
+    ``span``: start and end in seconds, if not the whole file.
+    """
     try:
-        with VideoReader(result.path) as reader:
+        with VideoReader(Path(path)) as reader:
+            start, end = (reader.start_seconds, reader.end_seconds) if span is None else map(float, span)
+            times = start + (np.arange(count) + 0.5) * (end - start) / count
             video = reader.info.video
             assert video is not None
             width = max(1, round(height * video.width / video.height))

@@ -107,17 +107,17 @@ class MixingSettings(_Checked):
 class SupervisedRecipe(_Checked):
     """Supervised X-CLIP.
 
-    ``start`` is the folder of an image-text model whose sizes ``model`` repeats, or none for random weights. ``trained``: which branches
-    learn, see ``parameter_groups``; the paper's own runs keep the text frozen (``video``). ``position_std`` makes the positions of the
-    frames in time sinusoids of that scale in place of noise of 0.02, and ``logit_scale`` replaces the start's: a small model hears the
-    order sooner. ``augment`` changes the training clips at random, ``{}`` as the paper does; not where labels tell colours or left from
-    right, as the playground's do.
+    ``start`` is an image-text or a video model, a folder or a name as for ``XClip.from_pretrained``, whose sizes ``model`` repeats; none
+    begins with random weights. ``trained``: which branches learn, see ``parameter_groups``; the paper's own runs keep the text frozen
+    (``video``). ``position_std`` makes the positions of the frames in time sinusoids of that scale in place of noise of 0.02, and
+    ``logit_scale`` replaces the start's: a small model hears the order sooner. ``augment`` changes the training clips at random, ``{}``
+    as the paper does; not where labels tell colours or left from right, as the playground's do.
     """
 
     program: Literal["supervised"]
     name: str = Field(min_length=1)
     model: dict[str, Any]
-    start: Path | None = None
+    start: str | None = None
     position_std: float | None = Field(default=None, gt=0)
     logit_scale: float | None = Field(default=None, gt=0, le=100)
     trained: Trained = "video"

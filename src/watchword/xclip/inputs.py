@@ -33,8 +33,11 @@ def three_crops(frame: UInt8, preprocessing: Preprocessing) -> UInt8:
     Here the shorter side becomes R and not ``short_side``, as in the released multi-view test (spec quirk 12).
     """
     side = preprocessing.crop_size
-    width, height = rescaled_size(frame.shape[1], frame.shape[0], side)
-    resized = resize(frame, width, height)
+    if preprocessing.interpolation == "opencv_bilinear":
+        resized = resize(frame, *rescaled_size(frame.shape[1], frame.shape[0], side))
+    else:
+        resized = _antialiased(frame, side)
+    height, width = resized.shape[:2]
     return np.stack([resized[y : y + side, x : x + side] for x, y, _, _ in three_boxes(width, height, side)])
 
 
@@ -83,10 +86,15 @@ def _middle(frame: UInt8, *, preprocessing: Preprocessing) -> UInt8:
     if preprocessing.interpolation == "opencv_bilinear":
         width, height = rescaled_size(width, height, preprocessing.short_side)
         return resize(frame, width, height, centre_box(width, height, side))
+    resized = _antialiased(frame, preprocessing.short_side)
+    x, y, _, _ = centre_box(resized.shape[1], resized.shape[0], side)
+    return np.ascontiguousarray(resized[y : y + side, x : x + side])
+
+
+def _antialiased(frame: UInt8, short_side: int) -> UInt8:
+    """The frame (H, W, 3) with its shorter side resized to ``short_side``, as Hugging Face's processor does it."""
     from torchvision.transforms.v2 import functional as transforms  # seconds to import, and only this branch needs it
 
     pixels = torch.from_numpy(np.require(frame, requirements=["C", "W"])).permute(2, 0, 1)
-    pixels = transforms.resize(pixels, [preprocessing.short_side], antialias=True)
-    x, y, _, _ = centre_box(pixels.shape[2], pixels.shape[1], side)
-    middle: UInt8 = pixels[:, y : y + side, x : x + side].permute(1, 2, 0).contiguous().numpy()
-    return middle
+    resized: UInt8 = transforms.resize(pixels, [short_side], antialias=True).permute(1, 2, 0).numpy()
+    return resized

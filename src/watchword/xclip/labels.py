@@ -11,11 +11,12 @@ from torch import Tensor
 
 from ..errors import LabelError
 from ..text import tokenize
-from .model import XClip
+from .model import VideoFeatures, XClip
 
-__all__ = ["BACKGROUND", "background_labels", "clean_labels", "encode_labels", "evaluating"]
+__all__ = ["BACKGROUND", "background_labels", "clean_labels", "encode_labels", "evaluating", "own_classes", "score_labels"]
 
 CHUNK_SIZE = 64  # labels encoded at a time: short texts together, so that a chunk is no longer than it must be
+SCORE_CHUNK_SIZE = 1024  # labels scored at a time
 MAX_CACHED = 100_000
 
 BACKGROUND = (
@@ -72,6 +73,16 @@ def background_labels(model: XClip) -> tuple[str, ...]:
     return model.config.class_names if len(model.config.class_names) > 1 else BACKGROUND
 
 
+def own_classes(model: XClip) -> tuple[str, ...]:
+    """The classes that the weights were trained to tell apart, which serve as labels if none are given.
+
+    Raises LabelError if the weights name none.
+    """
+    if not model.config.class_names:
+        raise LabelError(f"give labels: the weights {model.config.weights!r} name no classes of their own")
+    return model.config.class_names
+
+
 def encode_labels(model: XClip, labels: Sequence[str], *, truncate: bool = False) -> Tensor:
     """Text features (K, E) of the labels on the model's device, each text encoded once for the weights as they are now.
 
@@ -94,6 +105,11 @@ def encode_labels(model: XClip, labels: Sequence[str], *, truncate: bool = False
                 features = model.encode_text(ids[chunk].to(device))
                 cached.update(zip(((missing[index], truncate) for index in chunk.tolist()), features, strict=True))
     return torch.stack([cached[label, truncate] for label in labels])
+
+
+def score_labels(model: XClip, features: VideoFeatures, text: Tensor) -> Tensor:
+    """Logits float32 (B, K) of text features (K, E), however many: the labels are scored in chunks, which changes nothing."""
+    return torch.cat([model.score(features, chunk) for chunk in torch.split(text, SCORE_CHUNK_SIZE)], dim=-1).float()
 
 
 @contextmanager

@@ -327,7 +327,7 @@ class XClip(
         text = self.encode_text(token_ids)
         return XClipOutput(logits=self.score(features, text), features=features, text=text)
 
-    def tag(self, videos: Any, labels: Sequence[str], **options: Any) -> list[Any]:
+    def tag(self, videos: Any, labels: Sequence[str] | None = None, **options: Any) -> list[Any]:
         """The labels of one video or of several, best first: ``Tagger(model).tag``, see there for options and errors."""
         from .tagging import Tagger
 

@@ -11,7 +11,10 @@ from difflib import get_close_matches
 from ..errors import InputError
 from .config import XCLIP_SIZES
 
-__all__ = ["RELEASED", "ReleasedWeights", "find"]
+__all__ = ["RECOMMENDED", "RELEASED", "ReleasedWeights", "find"]
+
+RECOMMENDED = "xclip_base_patch32.k400_8f"
+"""What to take if nothing is known of the videos and the machine; ``watchword tag`` does."""
 
 CODE_LICENCE = "MIT (microsoft/VideoX)"
 WEIGHTS_LICENCE = "MIT (as declared with the weights)"

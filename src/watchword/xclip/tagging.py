@@ -33,14 +33,13 @@ from torch import Tensor
 
 from ..errors import InputError, WatchwordError
 from ..media import DEFAULT_LIMITS, Limits
-from .labels import background_labels, clean_labels, encode_labels, evaluating
-from .model import VideoFeatures, XClip
+from .labels import background_labels, clean_labels, encode_labels, evaluating, own_classes, score_labels
+from .model import XClip
 from .reading import EndOfFile, ReadWindow, Windows, read_ahead, read_windows
 
 __all__ = ["NONE_OF_THESE", "ClipResult", "Failure", "Tag", "Tagger", "Window"]
 
 NONE_OF_THESE = "(none of these)"
-SCORE_CHUNK_SIZE = 1024  # labels scored at a time
 FRAMES_PER_STEP = {"cpu": 32}  # frames of one batch, which bounds the memory; 256 elsewhere
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -161,7 +160,7 @@ class Tagger:
     def tag(
         self,
         videos: PathLike | Sequence[PathLike],
-        labels: Sequence[str],
+        labels: Sequence[str] | None = None,
         *,
         window_seconds: float | None = None,
         stride_seconds: float | None = None,
@@ -173,7 +172,7 @@ class Tagger:
 
         Args:
             videos: a path gives a list of tags; a sequence of paths gives a list of such lists, in the same order.
-            labels: in the user's own words; see ``encode_labels`` for ``truncate``.
+            labels: in the user's own words; None takes the classes that the weights name. See ``encode_labels`` for ``truncate``.
             window_seconds, stride_seconds: give a list of windows for each video in place of its tags.
             top: keep the best so many.
             threshold: keep tags whose score and match reach it (0 to 1); an empty list means "none of these".
@@ -196,7 +195,7 @@ class Tagger:
     def run(
         self,
         paths: Sequence[PathLike],
-        labels: Sequence[str],
+        labels: Sequence[str] | None = None,
         *,
         window_seconds: float | None = None,
         stride_seconds: float | None = None,
@@ -211,20 +210,21 @@ class Tagger:
         if window_seconds is None and stride_seconds is not None:
             raise InputError("a stride needs a window: give window_seconds too")
         windows = None if window_seconds is None else Windows(window_seconds=window_seconds, stride_seconds=stride_seconds)
-        texts, notice = clean_labels(labels)
+        texts, notice = clean_labels(own_classes(self.model) if labels is None else labels)
         if notice:
             warnings.warn(notice, UserWarning, stacklevel=2)
         checked = _check_paths(paths)
-        scorer = _Scorer(self.model, texts, self._autocast, truncate=truncate)
+        scorer = _Scorer(self.model, texts, self.autocast, truncate=truncate)
         return self._results(checked, scorer, windows, on_progress)
 
-    def _autocast(self) -> AbstractContextManager[Any]:
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Within it the model computes in this tagger's precision."""
         return torch.autocast(self.device.type, PRECISIONS[self.precision], enabled=self.precision != "float32")
 
     def _results(
         self, paths: list[Path], scorer: _Scorer, windows: Windows | None, on_progress: Callable[[int, float], None] | None
     ) -> Iterator[ClipResult]:
-        cores = _num_cores()
+        cores = num_cores()
         num_readers = max(1, min(len(paths), cores // 2, 8))
         read = partial(
             read_windows,
@@ -283,8 +283,8 @@ class _Scorer:
     def __call__(self, clips: Tensor) -> Floats:
         with torch.no_grad(), evaluating(self.model), self.autocast():
             features = self.model.encode_video(clips.to(self.text.device, non_blocking=True))
-            logits = self._logits(features, self.text)
-            background = self._logits(features, self.background)
+            logits = score_labels(self.model, features, self.text)
+            background = score_labels(self.model, features, self.background)
             matches = (logits - self._against(background, len(self.labels))).sigmoid()
             scores = logits.softmax(dim=-1) if len(self.labels) > 1 else matches
             similarities = logits / self.model.logit_scale.float().exp()
@@ -292,9 +292,6 @@ class _Scorer:
         if not np.isfinite(numbers).all():
             raise InputError("the model gave scores that are not numbers: its weights are damaged, or the precision is too low for them")
         return numbers
-
-    def _logits(self, features: VideoFeatures, text: Tensor) -> Tensor:
-        return torch.cat([self.model.score(features, chunk) for chunk in torch.split(text, SCORE_CHUNK_SIZE)], dim=-1).float()
 
     def _against(self, background: Tensor, num_labels: int) -> Tensor:
         """Log of the background's summed weight for each label, (B, K); a label that is itself in the background is left out of it."""
@@ -346,7 +343,8 @@ def find_device(name: str) -> torch.device:
     return device
 
 
-def _num_cores() -> int:
+def num_cores() -> int:
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,0 +1,204 @@
+"""Training for the person with some clips of each of their own classes in class folders: everything that is to be chosen, chosen.
+
+The choices are written down as a recipe and two lists, so that they can be read, changed and run again like any other recipe.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from ..datasets.annotations import read_annotations, write_annotations
+from ..datasets.check import Problem, check_videos
+from ..datasets.label_lists import readable
+from ..datasets.splits import draw_shots
+from ..errors import ConfigError, DownloadError
+from ..files import write_text
+from ..xclip.clip_start import PREFIX
+from ..xclip.config import XClipConfig
+from ..xclip.model import XClip
+from ..xclip.registry import RECOMMENDED, RELEASED
+from .recipes import SupervisedRecipe, load_recipe
+
+__all__ = ["Plan", "choose_settings", "choose_start", "prepare", "split_folder"]
+
+BUNDLED = "playground"
+UNUSABLE = ("missing", "unreadable", "same_content")  # kinds of problems; twins would stand on both sides of the split
+HELD_OUT_SHARE = 0.2
+
+CLIPS_SHOWN = 1000  # in all epochs, within these limits
+MIN_EPOCHS, MAX_EPOCHS = 4, 20
+BATCH_SIZE = 8
+PAPER_RATE, PAPER_WIDTH = 8e-6, 768  # learning rate of the paper's base models
+NEW_PARTS_FACTOR, TRAINED_PARTS_FACTOR = 10.0, 4.0
+BYTES_PER_ACTIVATION = 160  # kept a layer for each number of a token's width, measured on B/32 in float32
+
+Video = tuple[Path, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What will be trained on what.
+
+    Attributes:
+        train, held_out: videos with their class names; nothing held out is trained on.
+        left_out: videos that cannot be used, and why.
+        class_names: in the order of the model.
+        recipe: ready to run.
+    """
+
+    train: list[Video]
+    held_out: list[Video]
+    left_out: list[Problem]
+    class_names: tuple[str, ...]
+    recipe: SupervisedRecipe
+
+
+def choose_start(model: str | None, report: Callable[[str], None] = lambda line: None) -> tuple[str, XClip]:
+    """The weights to start from: those named, else the recommended ones if they are on this machine, else the bundled ones.
+
+    ``report`` is told in words what the bundled weights cannot do. Errors are those of ``XClip.from_pretrained``.
+    """
+    if model is not None:
+        return model, XClip.from_pretrained(model)
+    try:
+        return RECOMMENDED, XClip.from_pretrained(RECOMMENDED, offline=True)
+    except DownloadError:
+        megabytes = 4 * RELEASED[RECOMMENDED].num_parameters / 1e6
+        report(
+            f"note: starting from the bundled weights {BUNDLED!r}, which know rendered shapes and no real footage; for that "
+            f"give --model {RECOMMENDED} ({megabytes:.0f} MB, downloaded once)"
+        )
+        return BUNDLED, XClip.from_pretrained(BUNDLED)
+
+
+def prepare(folder: str | Path, out: str | Path, *, model: str, start: XClip, seed: int = 0, device: str = "cpu") -> Plan:
+    """Divide the clips, choose the settings, and write ``train.csv``, ``held_out.csv`` and ``recipe.yaml`` into ``out``.
+
+    Args:
+        folder: class folders with videos in them. Folder names are class names, ``BrushHair`` and ``brush_hair`` read as words.
+        model, start: what the weights are called, and the weights.
+        seed: of the division and the training.
+
+    If ``out`` holds a recipe already, that one is taken, so that a run that was stopped goes on as it began.
+
+    Raises:
+        ConfigError: fewer than two classes, a class with fewer than two clips that can be read, two folders of one name, or another run's
+            ``out``.
+    """
+    folder, out = Path(folder), Path(out)
+    if Path(model).exists():
+        model = str(Path(model).resolve())  # so that the recipe can be run from anywhere
+    train, held_out, left_out = split_folder(folder, seed=seed)
+    class_names = tuple(sorted({label for _, label in train}))
+    path, lists = out / "recipe.yaml", {"train.csv": train, "held_out.csv": held_out}
+    if path.exists():
+        recipe = load_recipe(path, {"training.device": device})
+        assert isinstance(recipe, SupervisedRecipe)
+        same = recipe.start == model and recipe.training.seed == seed
+        if not same or any(read_annotations(out / name) != [(Path(os.path.abspath(p)), c) for p, c in lists[name]] for name in lists):
+            raise ConfigError(f"{out} holds a run of other clips, another seed or another start: name another folder or delete it")
+    else:
+        recipe = SupervisedRecipe(
+            program="supervised",
+            name=folder.resolve().name or "own labels",
+            model={name: value for name, value in start.config.as_dict().items() if name not in ("class_names", "weights")},
+            start=model,
+            data={"kind": "videos", "annotations": out.resolve() / "train.csv", "held_out": out.resolve() / "held_out.csv"},  # type: ignore[arg-type]
+            training=choose_settings(start, len(train), seed=seed, device=device, new_parts=model.startswith(PREFIX)),  # type: ignore[arg-type]
+        )
+        out.mkdir(parents=True, exist_ok=True)
+        for name, videos in lists.items():
+            write_annotations(out / name, videos)
+        values = recipe.model_dump(mode="json", exclude_unset=True, exclude={"training": {"device"}})
+        head = f"# Made by: watchword train --labels-from {folder} --out {out}\n"
+        write_text(path, head + yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+    return Plan(train=train, held_out=held_out, left_out=left_out, class_names=class_names, recipe=recipe)
+
+
+def split_folder(folder: str | Path, *, seed: int) -> tuple[list[Video], list[Video], list[Problem]]:
+    """Training clips, held-out clips (a fifth of each class, at least one, drawn by the seed), and what cannot be used.
+
+    Labels are class names as words. Every file is opened. Errors are those of ``prepare``.
+    """
+    left_out = [problem for problem in check_videos(folder).problems if problem.kind in UNUSABLE]
+    unusable = {problem.path for problem in left_out}
+    by_name: defaultdict[str, list[Path]] = defaultdict(list)
+    spelled: dict[str, str] = {}
+    for path, label in read_annotations(folder):
+        name = readable(label)
+        if spelled.setdefault(name.casefold(), label) != label:
+            raise ConfigError(
+                f"{folder}: the folders {spelled[name.casefold()]!r} and {label!r} are one class, {name!r}: merge or rename them"
+            )
+        by_name[name] += [] if str(path) in unusable else [path]
+    if len(by_name) < 2:
+        raise ConfigError(f"{folder}: there is one class, {next(iter(by_name))!r}: give at least two folders of clips")
+    train: list[Video] = []
+    held_out: list[Video] = []
+    for name in sorted(by_name):
+        videos = [(path, name) for path in sorted(by_name[name])]
+        if len(videos) < 2:
+            raise ConfigError(f"{folder}: class {name!r} has {len(videos)} clips that can be read, but needs 2, to learn from and to test")
+        chosen = draw_shots(videos, max(1, round(HELD_OUT_SHARE * len(videos))), seed=seed)
+        held_out += sorted(chosen)
+        train += [video for video in videos if video not in chosen]
+    return train, held_out, left_out
+
+
+def choose_settings(start: XClip, num_clips: int, *, seed: int, device: str, new_parts: bool = False) -> dict[str, Any]:
+    """Training settings, fit for a recipe, for finetuning ``start`` on so many clips.
+
+    The text encoder stays frozen (the recipes' default). The rate is the paper's, which is for a width of 768, by the square of the width;
+    epochs are fewer the more clips there are; a step's clips are computed in as many parts as the memory asks for. ``new_parts``: the video
+    parts of ``start`` were never trained, and learn faster than the rest.
+    """
+    batch_size = min(BATCH_SIZE, num_clips)
+    epochs = min(max(CLIPS_SHOWN / num_clips, MIN_EPOCHS), MAX_EPOCHS)
+    num_steps = max(2, round(epochs * num_clips / batch_size))
+    fitting = _fitting_clips(start, device)
+    cores = os.cpu_count() or 1
+    return {
+        "seed": seed,
+        "num_steps": num_steps,
+        "batch_size": batch_size,
+        "accumulation": -(-batch_size // fitting),
+        "precision": "float32" if torch.device(device).type == "cpu" else "bfloat16",
+        "checkpoint_every": max(1, num_steps // 4),
+        "evaluate_every": max(1, num_steps // 5),
+        "log_every": max(1, num_steps // 100),
+        "num_workers": 0 if cores < 4 else min(4, cores // 2),
+        "device": device,
+        "optimizer": {
+            "learning_rate": float(f"{PAPER_RATE * (PAPER_WIDTH / start.config.vision_width) ** 2:.3g}"),
+            "new_parts_factor": NEW_PARTS_FACTOR if new_parts else TRAINED_PARTS_FACTOR,
+            "warmup_steps": num_steps // 10,
+        },
+    }
+
+
+def _fitting_clips(model: XClip, device: str) -> int:
+    """How many clips of a training step fit in half the memory beside the weights, gradients and averages; at least one."""
+    weights = 16 * sum(parameter.numel() for parameter in model.parameters())
+    return max(1, int((_memory(device) / 2 - weights) / _bytes_per_clip(model.config)))
+
+
+def _bytes_per_clip(config: XClipConfig) -> int:
+    return config.num_frames * config.vision_layers * (config.num_patches + 2) * config.vision_width * BYTES_PER_ACTIVATION
+
+
+def _memory(device: str) -> int:
+    """Bytes: of a GPU those that are free, else all of the machine's, or 8 GB where it does not say."""
+    if torch.device(device).type == "cuda":
+        return int(torch.cuda.mem_get_info(torch.device(device))[0])
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError):  # Windows
+        return 8 << 30

@@ -1,0 +1,192 @@
+"""From class folders to a model that tags: what the person with twenty clips of each class does, as a process, and its choices."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from tiny_clips import tiny_model, write_video
+from watchword.cli.tag import DEFAULT_MODEL
+from watchword.datasets.annotations import read_annotations
+from watchword.errors import ConfigError
+from watchword.playground import sample_scene, write_clip
+from watchword.training import own_labels
+from watchword.training.own_labels import choose_settings, choose_start, prepare, split_folder
+from watchword.xclip import XClip
+from watchword.xclip.registry import RECOMMENDED
+
+CLASSES = {"RedThing": "red", "blue_thing": "blue"}
+CLIPS = 6
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two classes of playground clips, and among them a text file called a video and a clip that stands there twice."""
+    root = tmp_path_factory.mktemp("own") / "my clips"
+    for number, (name, colour) in enumerate(CLASSES.items()):
+        (root / name).mkdir(parents=True)
+        for clip in range(CLIPS):
+            scene = sample_scene(100 * number + clip, colour=colour, duration_seconds=1.0)
+            write_clip(scene, root / name / f"<b>{clip}.mp4", size=64)
+    (root / "RedThing" / "text.mp4").write_text("not a video")
+    (root / "blue_thing" / "twin.mp4").write_bytes((root / "blue_thing" / "<b>0.mp4").read_bytes())
+    return root
+
+
+def watchword(*arguments: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": "/nonexistent", "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "watchword", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+
+
+class _Page(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attributes if name in ("src", "href", "srcset")]
+
+
+def test_class_folders_give_a_model_that_tags_and_a_report(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = watchword("train", "--labels-from", folder, "--out", out, "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "know rendered shapes and no real footage" in done.stderr and RECOMMENDED in done.stderr
+    assert "text.mp4" in done.stderr and "twin.mp4" in done.stderr
+    numbers = json.loads(done.stdout)
+    assert (numbers["num_held_out"], numbers["num_classes"]) == (2, 2)
+    assert numbers["top1"] == 100
+
+    model = XClip.from_pretrained(out / "model")
+    assert model.config.class_names == ("blue thing", "red thing") and model.config.weights == "my clips"
+    lists = [{row["path"]: row["label"] for row in csv.DictReader((out / name).open(newline=""))} for name in ("train.csv", "held_out.csv")]
+    assert [len(videos) for videos in lists] == [10, 2] and not lists[0].keys() & lists[1].keys()
+
+    tagged = watchword("tag", *lists[1], "--model", out / "model", "--format", "json")
+    assert tagged.returncode == 0, tagged.stderr
+    for row in json.loads(tagged.stdout)["results"]:
+        assert row["tags"][0]["label"] == lists[1][row["path"]]
+
+    text = (out / "report.html").read_text()
+    page = _Page(text)
+    assert all(link.startswith("data:image/") for link in page.links) and len(page.links) >= 2
+    assert not {"script", "link", "b>"} & set(page.tags) and "default-src 'none'" in text
+    assert "100 % of 2 held-out clips right" in text and "text.mp4" in text and "<b>0" not in text
+
+    again = watchword("train", "--labels-from", folder, "--out", out, "--quiet")
+    assert again.returncode == 0 and json.loads(again.stdout) == numbers
+    recipe = watchword("train", out / "recipe.yaml", "--out", tmp_path / "by-recipe", "--quiet")
+    assert recipe.returncode == 0, recipe.stderr
+    weights = XClip.from_pretrained(tmp_path / "by-recipe" / "model").state_dict()
+    assert all(torch.equal(weights[name], tensor) for name, tensor in model.state_dict().items())
+
+    other = watchword("train", "--labels-from", folder, "--out", out, "--quiet", "--seed", 1)
+    assert other.returncode == 2 and "another seed" in other.stderr and len(other.stderr.splitlines()) <= 2
+
+
+def test_clips_that_are_wrong_are_shown(folder: Path, tmp_path: Path) -> None:
+    from watchword.report.own_labels import page
+    from watchword.tasks.classification import evaluate
+    from watchword.tasks.own_labels import Learned
+
+    model = tiny_model(weights="tests")
+    model.save_pretrained(tmp_path / "start")
+    plan = prepare(folder, tmp_path, model=str(tmp_path / "start"), start=model)
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.0, "top1": 50}\n')
+    result = evaluate(model, plan.held_out + plan.train, plan.class_names)
+    assert result.wrong, "a random model is right about everything: take another seed"
+    text = page(Learned(folder=tmp_path, plan=plan, before=result, after=result))
+    shown = [link for link in _Page(text).links if link.startswith("data:image/jpeg")]
+    assert len(shown) == 8 * len(result.wrong)
+    assert f"Clips it got wrong: {len(result.wrong)} of {len(result.read)}" in text
+    for video in result.wrong:
+        assert Path(video.path).name.replace("<b>", "&lt;b&gt;") in text
+
+
+def test_the_division_is_a_function_of_the_seed_and_tests_every_class(folder: Path) -> None:
+    train, held_out, left_out = split_folder(folder, seed=0)
+    assert split_folder(folder, seed=0) == (train, held_out, left_out)
+    assert {label for _, label in held_out} == {label for _, label in train} == {"red thing", "blue thing"}
+    assert len(train) + len(held_out) == 2 * CLIPS and not set(train) & set(held_out)
+    assert sorted(problem.kind for problem in left_out) == ["same_content", "unreadable"]
+    assert any(split_folder(folder, seed=seed)[1] != held_out for seed in range(1, 5))
+
+
+def test_folders_that_cannot_be_learned_from_are_said(tmp_path: Path) -> None:
+    def clips(**classes: int) -> Path:
+        root = tmp_path / "-".join(classes)
+        for name, count in classes.items():
+            (root / name).mkdir(parents=True)
+            for number in range(count):
+                write_video(root / name / f"{number}.mp4", num_frames=4 + number + len(name))
+        return root
+
+    for folder, named in (
+        (clips(only=3), "one class, 'only'"),
+        (clips(two=2, one=1), "'one' has 1 clips"),
+        (clips(brush_hair=2, BrushHair=2), "one class, 'brush hair'"),
+    ):
+        with pytest.raises(ConfigError, match=named):
+            split_folder(folder, seed=0)
+    with pytest.raises(ConfigError):
+        split_folder(tmp_path / "nowhere", seed=0)
+
+
+@pytest.mark.parametrize(("num_clips", "steps", "batch"), [(2, 20, 2), (16, 40, 8), (80, 125, 8), (400, 200, 8), (10_000, 5000, 8)])
+def test_settings_follow_the_number_of_clips(num_clips: int, steps: int, batch: int) -> None:
+    settings = choose_settings(tiny_model(), num_clips, seed=0, device="cpu")
+    assert (settings["num_steps"], settings["batch_size"], settings["accumulation"]) == (steps, batch, 1)
+
+
+def test_settings_follow_the_memory_and_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model()
+    weights = 16 * sum(parameter.numel() for parameter in model.parameters())
+    clip = own_labels._bytes_per_clip(model.config)
+    for fitting, parts in ((8, 1), (4, 2), (3, 3), (0, 8)):
+        monkeypatch.setattr(own_labels, "_memory", lambda device, fitting=fitting: 2 * (weights + fitting * clip + 1))
+        assert choose_settings(model, 100, seed=0, device="cpu")["accumulation"] == parts
+    rates = [choose_settings(start, 100, seed=0, device="cpu")["optimizer"] for start in (model, tiny_model(vision_width=128))]
+    assert rates[0]["learning_rate"] == pytest.approx(4 * rates[1]["learning_rate"], rel=0.01)
+    new = choose_settings(model, 100, seed=0, device="cpu", new_parts=True)["optimizer"]
+    assert new["new_parts_factor"] > rates[0]["new_parts_factor"]
+
+
+def test_the_recipe_begins_with_the_weights_given(folder: Path, tmp_path: Path) -> None:
+    model = tiny_model(weights="tests")
+    model.save_pretrained(tmp_path / "start")
+    plan = prepare(folder, tmp_path / "run", model=str(tmp_path / "start"), start=model, seed=3)
+    written: dict[str, Any] = yaml.safe_load((tmp_path / "run" / "recipe.yaml").read_text())
+    assert written["start"] == str(tmp_path / "start") and "device" not in written["training"]
+    assert sorted(read_annotations(tmp_path / "run" / "train.csv")) == sorted(plan.train)
+    again = prepare(folder, tmp_path / "run", model=str(tmp_path / "start"), start=model, seed=3)
+    assert again.recipe == plan.recipe
+    (folder / "RedThing" / "new.mp4").write_bytes((folder / "RedThing" / "<b>0.mp4").read_bytes() + b"\0")
+    try:
+        with pytest.raises(ConfigError, match="other clips"):
+            prepare(folder, tmp_path / "run", model=str(tmp_path / "start"), start=model, seed=3)
+    finally:
+        (folder / "RedThing" / "new.mp4").unlink()
+
+
+def test_without_a_download_the_start_is_the_bundled_model_and_it_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    said: list[str] = []
+    name, model = choose_start(None, said.append)
+    assert name == model.config.weights == "playground" and RECOMMENDED in said[0] and "MB" in said[0]
+    assert RECOMMENDED == DEFAULT_MODEL
