@@ -19,6 +19,7 @@ from .. import playground
 from ..files import replacing, write_text
 from ..playground import PHRASES, phrase, render_frames, sample_scene
 from ..playground.stills import render_still
+from ..playground.world import Split, combinations
 from ..xclip.augment import Augmentation
 from ..xclip.config import Preprocessing
 from .order import Position
@@ -32,15 +33,27 @@ class PlaygroundClips(Dataset[Sample]):
     """Clips of random scenes: ``frames`` uint8 (num_frames, size, size, 3) and ``label``, the index of the phrase in ``PHRASES``.
 
     The frames are those that sparse sampling takes from the clip: one in each of ``num_frames`` equal parts of its duration, at a
-    random moment of it, drawn once a clip. ``augment`` changes them by (seed, epoch, index).
+    random moment of it, drawn once a clip. ``augment`` changes them by (seed, epoch, index). ``shots`` gives so many clips of each phrase
+    of the split in place of ``num_clips`` at random.
     """
 
     def __init__(
-        self, num_clips: int, *, num_frames: int, size: int, seed: int, split: str, cache_folder: Path, augment: Augmentation | None = None
+        self,
+        num_clips: int,
+        *,
+        num_frames: int,
+        size: int,
+        seed: int,
+        split: Split,
+        cache_folder: Path,
+        shots: int | None = None,
+        augment: Augmentation | None = None,
     ) -> None:
         self.augment, self.seed, self.preprocessing = augment, seed, Preprocessing(crop_size=size, short_side=size)
-        render = partial(_render_clip, num_frames=num_frames, size=size, seed=seed, split=split)
-        name = f"clips-{split}-{num_clips}x{num_frames}x{size}-seed{seed}"
+        if shots is not None:
+            num_clips = shots * len(combinations(split=split))
+        render = partial(_render_clip, num_frames=num_frames, size=size, seed=seed, split=split, balanced=shots is not None)
+        name = f"clips-{split}-{num_clips}{'' if shots is None else '-balanced'}x{num_frames}x{size}-seed{seed}"
         self.frames, self.labels = _rendered(cache_folder / name, num_clips, (num_frames, size, size, 3), render)
 
     def __len__(self) -> int:
@@ -75,8 +88,10 @@ class PlaygroundStills(Dataset[Sample]):
         return {"frames": np.array(self.frames[index]), "captions": self.caption_numbers[index]}
 
 
-def _render_clip(index: int, *, num_frames: int, size: int, seed: int, split: Any) -> tuple[np.ndarray, str]:
-    scene = sample_scene(_scene_seed(seed, index), split=split)
+def _render_clip(index: int, *, num_frames: int, size: int, seed: int, split: Split, balanced: bool) -> tuple[np.ndarray, str]:
+    choices = combinations(split=split)
+    shape, colour, action = choices[index % len(choices)] if balanced else (None, None, None)
+    scene = sample_scene(_scene_seed(seed, index), shape=shape, colour=colour, action=action, split=split)
     moments = np.random.default_rng((seed, index)).uniform(size=num_frames)
     times = (np.arange(num_frames) + moments) / num_frames * scene.duration_seconds
     return render_frames(scene, times, size=size), phrase(scene.shape, scene.colour, scene.action)

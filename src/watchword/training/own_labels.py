@@ -25,7 +25,8 @@ from ..xclip.clip_start import PREFIX
 from ..xclip.config import XClipConfig
 from ..xclip.model import XClip
 from ..xclip.registry import RECOMMENDED, RELEASED
-from .recipes import SupervisedRecipe, load_recipe
+from .recipes import load_recipe
+from .schema import SupervisedRecipe
 
 __all__ = ["Plan", "choose_settings", "choose_start", "prepare", "split_folder"]
 

@@ -5,133 +5,45 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from ..datasets.annotations import Part, class_list, read_annotations
 from ..datasets.playground import PlaygroundClips, PlaygroundStills
 from ..datasets.videos import VideoClips
 from ..errors import ConfigError
 from ..playground import PHRASES
-from ..xclip.augment import Augmentation
+from ..xclip import clip_start
 from ..xclip.config import XClipConfig
 from ..xclip.initialisation import begin_small, sinusoid
 from ..xclip.inputs import to_tensor
 from ..xclip.mixing import Mixing
 from ..xclip.model import XClip
-from ..xclip.recipe import ImageTextProgram, SupervisedProgram, Trained, expand_to_video, trained_parameters
+from ..xclip.recipe import ImageTextProgram, SupervisedProgram, expand_to_video, trained_parameters
 from .loop import Program, train
-from .settings import TrainingSettings
+from .schema import Checked, ImageTextRecipe, Recipe, SupervisedRecipe, VideosData
 from .tiny import shrink
 
 __all__ = ["Recipe", "load_recipe", "run"]
 
-
-class _Checked(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class StillsData(_Checked):
-    """Captioned stills of the playground."""
-
-    kind: Literal["playground_stills"]
-    num_stills: int = Field(gt=0)
-    seed: int = Field(default=0, ge=0)
-
-
-class ClipsData(_Checked):
-    """Clips of the playground in the combinations of the training split; evaluated on the unseen ones."""
-
-    kind: Literal["playground_clips"]
-    num_clips: int = Field(gt=0)
-    num_held_out: int = Field(gt=0)
-    seed: int = Field(default=0, ge=0)
+# What a start says of these is not taken over: it may have been made for images, where they are nothing.
+VIDEO_FIELDS = {
+    "num_frames",
+    "message",
+    "mit_layers",
+    "mit_heads",
+    "prompt_layers",
+    "prompt_heads",
+    "prompt_alpha",
+    "class_names",
+    "weights",
+}
 
 
-class VideosData(_Checked):
-    """Video files, listed in any format of ``watchword.datasets.annotations``, whose ``root``, ``classes`` and ``split`` these are.
-
-    With ``split`` the training part is trained on and the test part held out. Without ``classes`` the classes are the training list's.
-    """
-
-    kind: Literal["videos"]
-    annotations: Path
-    held_out: Path
-    root: Path | None = None
-    classes: str | None = None
-    split: Literal[1, 2, 3] | None = None
-
-    def lists(self) -> tuple[list[list[tuple[Path, str]]], tuple[str, ...]]:
-        """The videos to train on and those held out, and the class names."""
-        train, held_out = self._read(self.annotations, "train"), self._read(self.held_out, "test")
-        names = sorted({label for _, label in train}) if self.classes is None else class_list(self.classes)[0]
-        return [train, held_out], tuple(names)
-
-    def _read(self, source: Path, part: Part) -> list[tuple[Path, str]]:
-        return read_annotations(source, root=self.root, classes=self.classes, split=self.split, part=part if self.split else None)
-
-
-class Beginning(_Checked):
-    """How a small model begins, see ``watchword.xclip.initialisation.begin_small``."""
-
-    position_std: float = Field(default=0.25, gt=0)
-    whitening: float = Field(default=0.1, gt=0)
-    token_std: float = Field(default=0.1, gt=0)
-    logit_scale: float = Field(default=20.0, gt=0, le=100)
-    num_frames: int = Field(default=4000, gt=0)
-
-
-class ImageTextRecipe(_Checked):
-    """Contrastive image-text pretraining. ``name`` is what the weights are called; without ``beginning`` they begin as CLIP's do."""
-
-    program: Literal["image_text"]
-    name: str = Field(min_length=1)
-    model: dict[str, Any]
-    beginning: Beginning | None = None
-    data: StillsData
-    training: TrainingSettings
-
-
-class MixingSettings(_Checked):
-    """Mixup and cutmix; the defaults are the paper's."""
-
-    mixup_alpha: float = Field(default=0.8, gt=0)
-    cutmix_alpha: float = Field(default=1.0, gt=0)
-    cutmix_probability: float = Field(default=0.5, ge=0, le=1)
-
-
-class SupervisedRecipe(_Checked):
-    """Supervised X-CLIP.
-
-    ``start`` is an image-text or a video model, a folder or a name as for ``XClip.from_pretrained``, whose sizes ``model`` repeats; none
-    begins with random weights. ``trained``: which branches learn, see ``parameter_groups``; the paper's own runs keep the text frozen
-    (``video``). ``position_std`` makes the positions of the frames in time sinusoids of that scale in place of noise of 0.02, and
-    ``logit_scale`` replaces the start's: a small model hears the order sooner. ``augment`` changes the training clips at random, ``{}``
-    as the paper does; not where labels tell colours or left from right, as the playground's do.
-    """
-
-    program: Literal["supervised"]
-    name: str = Field(min_length=1)
-    model: dict[str, Any]
-    start: str | None = None
-    position_std: float | None = Field(default=None, gt=0)
-    logit_scale: float | None = Field(default=None, gt=0, le=100)
-    trained: Trained = "video"
-    label_smoothing: float = Field(default=0.1, ge=0, lt=1)
-    mixing: MixingSettings | None = None
-    augment: Augmentation | None = None
-    data: ClipsData | VideosData = Field(discriminator="kind")
-    training: TrainingSettings
-
-
-Recipe = Annotated[ImageTextRecipe | SupervisedRecipe, Field(discriminator="program")]
-
-
-class _File(_Checked):
+class _File(Checked):
     recipe: Recipe
 
 
@@ -209,10 +121,12 @@ def run(
     return train(program, settings, folder, progress=progress)
 
 
-def _config(recipe: ImageTextRecipe | SupervisedRecipe, class_names: Sequence[str] = ()) -> XClipConfig:
-    values = {"image_size": 224, **recipe.model}
+def _config(recipe: ImageTextRecipe | SupervisedRecipe, class_names: Sequence[str] = (), start: XClip | None = None) -> XClipConfig:
+    known = {} if start is None else {name: value for name, value in start.config.as_dict().items() if name not in VIDEO_FIELDS}
+    values = {"image_size": 224, **known, **recipe.model}
     size = values["image_size"]
-    values.setdefault("preprocessing", {"crop_size": size, "short_side": size, "interpolation": "antialiased_bilinear"})
+    if values.get("preprocessing", {}).get("crop_size") != size:
+        values["preprocessing"] = {"crop_size": size, "short_side": size, "interpolation": "antialiased_bilinear"}
     return XClipConfig.from_dict({**values, "weights": recipe.name, "class_names": tuple(class_names)})
 
 
@@ -232,21 +146,22 @@ def _image_text(recipe: ImageTextRecipe, beside: Path) -> Program:
 
 def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
     data: Any = recipe.data
+    start = _start(recipe)
     if isinstance(data, VideosData):
         lists, class_names = data.lists()
-        config = _config(recipe, class_names)
+        config = _config(recipe, class_names, start)
         samples: list[Any] = [
             VideoClips(videos, config.class_names, config, training=training, seed=recipe.training.seed, augment=recipe.augment)
             for videos, training in zip(lists, (True, False), strict=True)
         ]
     else:
-        config = _config(recipe, PHRASES)
+        config = _config(recipe, PHRASES, start)
         sizes: dict[str, Any] = dict(num_frames=config.num_frames, size=config.image_size, cache_folder=beside / "cache")
         samples = [
-            PlaygroundClips(data.num_clips, seed=data.seed, split="train", augment=recipe.augment, **sizes),
+            PlaygroundClips(data.num_clips, shots=data.shots, seed=data.seed, split="train", augment=recipe.augment, **sizes),
             PlaygroundClips(data.num_held_out, seed=data.seed + 1, split="unseen", **sizes),
         ]
-    model = XClip(config) if recipe.start is None else expand_to_video(XClip.from_pretrained(recipe.start), config)
+    model = XClip(config) if start is None else expand_to_video(start, config)
     with torch.no_grad():
         if recipe.position_std is not None and model.mit is not None:
             places = sinusoid(config.num_frames, config.embed_dim)
@@ -262,3 +177,10 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
         mixing=Mixing(**recipe.mixing.model_dump()) if recipe.mixing else None,
         held_out=samples[1],
     )
+
+
+def _start(recipe: SupervisedRecipe) -> XClip | None:
+    if recipe.start is None:
+        return None
+    frames = {"num_frames": recipe.model.get("num_frames", 8)} if recipe.start.startswith(clip_start.PREFIX) else {}
+    return XClip.from_pretrained(recipe.start, **frames)

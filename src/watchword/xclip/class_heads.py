@@ -16,7 +16,7 @@ from ..errors import ConfigError
 from ..text import tokenize
 from .model import VideoFeatures, XClip
 
-__all__ = ["ClassHead", "ContextHead", "EnsembleHead", "LinearHead", "NameHead", "make_head"]
+__all__ = ["ClassHead", "ContextHead", "EnsembleHead", "HeadName", "LinearHead", "NameHead", "make_head"]
 
 HeadName = Literal["names", "ensemble", "context", "linear"]
 

@@ -151,13 +151,15 @@ class SupervisedProgram:
 
 
 def expand_to_video(image_text: XClip, config: XClipConfig) -> XClip:
-    """A video model of ``config`` that starts from an image-text model: shared parts are copied, new parts are as initialised.
+    """A video model of ``config`` that starts from an image-text model, or another video model: what it has is copied, new parts that it
+    lacks are as initialised, and those that ``config`` does without are left.
 
-    Raises CheckpointError, with a table as its note, if a shared part is missing, extra or of another shape.
+    Raises CheckpointError, with a table as its note, if a part is missing, extra or of another shape.
     """
     model = XClip(config)
-    state = image_text.state_dict()
-    own = {name: tensor.shape for name, tensor in model.state_dict().items() if name in state or not is_new_part(name)}
+    wanted = model.state_dict()
+    state = {name: tensor for name, tensor in image_text.state_dict().items() if name in wanted or not is_new_part(name)}
+    own = {name: tensor.shape for name, tensor in wanted.items() if name in state or not is_new_part(name)}
     require_match(own, state, f"the start {image_text.config.weights!r}")
     model.load_state_dict(state, strict=False)
     return model

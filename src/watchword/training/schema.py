@@ -1,0 +1,130 @@
+"""What a recipe may say: unknown keys and values out of range are errors that name the key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..datasets.annotations import Part, class_list, read_annotations
+from ..datasets.splits import draw_shots
+from ..xclip.augment import Augmentation
+from ..xclip.class_heads import HeadName
+from ..xclip.recipe import Trained
+from .settings import TrainingSettings
+
+__all__ = ["Checked", "ClipsData", "ImageTextRecipe", "Recipe", "StillsData", "SupervisedRecipe", "VideosData"]
+
+
+class Checked(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StillsData(Checked):
+    """Captioned stills of the playground."""
+
+    kind: Literal["playground_stills"]
+    num_stills: int = Field(gt=0)
+    seed: int = Field(default=0, ge=0)
+
+
+class ClipsData(Checked):
+    """Clips of the playground in the combinations of the training split; evaluated on new clips of these and of the unseen ones.
+
+    ``shots`` takes so many clips of each phrase in place of ``num_clips`` at random.
+    """
+
+    kind: Literal["playground_clips"]
+    num_clips: int = Field(gt=0)
+    shots: int | None = Field(default=None, gt=0)
+    num_held_out: int = Field(gt=0)
+    seed: int = Field(default=0, ge=0)
+
+
+class VideosData(Checked):
+    """Video files, listed in any format of ``watchword.datasets.annotations``, whose ``root``, ``classes`` and ``split`` these are.
+
+    With ``split`` the training part is trained on and the test part held out. Without ``classes`` the classes are the training list's.
+    ``shots`` trains on so many videos of each class, drawn by ``draw``.
+    """
+
+    kind: Literal["videos"]
+    annotations: Path
+    held_out: Path
+    root: Path | None = None
+    classes: str | None = None
+    split: Literal[1, 2, 3] | None = None
+    shots: int | None = Field(default=None, gt=0)
+    draw: int = 0
+
+    def lists(self) -> tuple[list[list[tuple[Path, str]]], tuple[str, ...]]:
+        """The videos to train on and those held out, and the class names."""
+        train, held_out = self._read(self.annotations, "train"), self._read(self.held_out, "test")
+        if self.shots is not None:
+            train = draw_shots(train, self.shots, seed=self.draw)
+        names = sorted({label for _, label in train}) if self.classes is None else class_list(self.classes)[0]
+        return [train, held_out], tuple(names)
+
+    def _read(self, source: Path, part: Part) -> list[tuple[Path, str]]:
+        return read_annotations(source, root=self.root, classes=self.classes, split=self.split, part=part if self.split else None)
+
+
+class Beginning(Checked):
+    """How a small model begins, see ``watchword.xclip.initialisation.begin_small``."""
+
+    position_std: float = Field(default=0.25, gt=0)
+    whitening: float = Field(default=0.1, gt=0)
+    token_std: float = Field(default=0.1, gt=0)
+    logit_scale: float = Field(default=20.0, gt=0, le=100)
+    num_frames: int = Field(default=4000, gt=0)
+
+
+class ImageTextRecipe(Checked):
+    """Contrastive image-text pretraining. ``name`` is what the weights are called; without ``beginning`` they begin as CLIP's do."""
+
+    program: Literal["image_text"]
+    name: str = Field(min_length=1)
+    model: dict[str, Any]
+    beginning: Beginning | None = None
+    data: StillsData
+    training: TrainingSettings
+
+
+class MixingSettings(Checked):
+    """Mixup and cutmix; the defaults are the paper's."""
+
+    mixup_alpha: float = Field(default=0.8, gt=0)
+    cutmix_alpha: float = Field(default=1.0, gt=0)
+    cutmix_probability: float = Field(default=0.5, ge=0, le=1)
+
+
+class SupervisedRecipe(Checked):
+    """Supervised X-CLIP.
+
+    ``start`` is an image-text or a video model, a folder or a name as for ``XClip.from_pretrained``; sizes that ``model`` does not say are
+    its. None begins with random weights. ``trained``: which branches learn, see ``parameter_groups``; the paper's own runs keep the text
+    frozen (``video``). ``position_std`` makes the positions of the frames in time sinusoids of that scale in place of noise of 0.02, and
+    ``logit_scale`` replaces the start's: a small model hears the order sooner. ``augment`` changes the training clips at random, ``{}``
+    as the paper does; not where labels tell colours or left from right, as the playground's do. ``head`` is how classes are scored, with
+    ``templates`` for an ensemble and ``num_context_vectors`` for learned context, see ``class_heads``.
+    """
+
+    program: Literal["supervised"]
+    name: str = Field(min_length=1)
+    model: dict[str, Any]
+    start: str | None = None
+    position_std: float | None = Field(default=None, gt=0)
+    logit_scale: float | None = Field(default=None, gt=0, le=100)
+    trained: Trained = "video"
+    label_smoothing: float = Field(default=0.1, ge=0, lt=1)
+    mixing: MixingSettings | None = None
+    augment: Augmentation | None = None
+    head: HeadName = "names"
+    templates: tuple[str, ...] = ()
+    num_context_vectors: int = Field(default=4, gt=0)
+    data: ClipsData | VideosData = Field(discriminator="kind")
+    training: TrainingSettings
+
+
+Recipe = Annotated[ImageTextRecipe | SupervisedRecipe, Field(discriminator="program")]
