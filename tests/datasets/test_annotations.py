@@ -171,7 +171,7 @@ _LABELS = (
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)  # each is flushed to the disk
 @given(st.lists(st.tuples(_NAMES, _LABELS), min_size=1))
 def test_a_written_list_is_read_back(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]) -> None:
     folder = tmp_path_factory.mktemp("list")

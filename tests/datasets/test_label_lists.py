@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from watchword.datasets.label_lists import LABEL_LISTS, load_labels, named_labels, readable
+from watchword.datasets.label_lists import LABEL_LISTS, load_labels, named_labels, readable, same_name
 from watchword.errors import LabelError
 
 
@@ -19,10 +19,30 @@ def test_both_forms_of_ucf101_and_which_one_it_is() -> None:
     words, raw = load_labels("ucf101"), load_labels("ucf101-raw")
     assert words.labels[0] == "apply eye makeup" and raw.labels[0] == "ApplyEyeMakeup"
     assert words.source != raw.source
+    assert load_labels("hmdb51").labels[26] == "pull up" and load_labels("hmdb51-raw").labels[26] == "pullup"
+    assert load_labels("kinetics600-raw") == load_labels("kinetics600") and "situp" in load_labels("kinetics600").labels
+
+
+@pytest.mark.parametrize("name", LABEL_LISTS)
+def test_no_two_classes_are_taken_for_the_same(name: str) -> None:
+    words, raw = load_labels(name).labels, load_labels(f"{name}-raw").labels
+    assert [same_name(label) for label in words] == [same_name(label) for label in raw]
+    assert len({same_name(label) for label in raw}) == len(raw)
+    assert all(same_name(label.replace(" ", "_")) == same_name(label) for label in raw)
+    assert same_name("Handstand pushups") == same_name("HandstandPushups")
 
 
 @pytest.mark.parametrize(
-    ("raw", "words"), [("TaiChi", "tai chi"), ("YoYo", "yo yo"), ("brush_hair", "brush hair"), ("using TV remote", "using TV remote")]
+    ("raw", "words"),
+    [
+        ("TaiChi", "tai chi"),
+        ("YoYo", "yo yo"),
+        ("brush_hair", "brush hair"),
+        ("using TV remote", "using TV remote"),
+        ("HandstandPushups", "handstand push ups"),
+        ("pullup", "pull up"),
+        ("Shotput", "shot put"),
+    ],
 )
 def test_readable(raw: str, words: str) -> None:
     assert readable(raw) == words

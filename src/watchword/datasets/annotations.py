@@ -91,7 +91,7 @@ def read_annotations(
 def write_annotations(path: str | Path, videos: Sequence[Video]) -> None:
     """Write the videos as a CSV with the columns ``path`` and ``label`` that `read_annotations` reads, with absolute paths."""
     out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
+    writer = csv.writer(out, lineterminator="\r\n")  # the lone \r of a name is only quoted so
     writer.writerow(["path", "label"])
     writer.writerows([os.path.abspath(video), label] for video, label in videos)
     write_text(Path(path), out.getvalue())

@@ -18,6 +18,7 @@ LABEL_LISTS = ("kinetics400", "kinetics600", "hmdb51", "ucf101", "playground")
 """The lists that come with the package. ``-raw`` behind a name gives its names as the data set spells them."""
 
 RAW_SUFFIX = "-raw"
+_WORDS_ALREADY = ("kinetics400", "kinetics600")
 _FILE_SUFFIXES = (".txt", ".csv")
 _NAME_COLUMNS = ("name", "label")
 # Words of HMDB-51 and UCF-101 that no capital and no underscore divides.
@@ -52,7 +53,7 @@ def readable(name: str) -> str:
 
 def same_name(name: str) -> str:
     """What all spellings of a class name share: ``brush_hair``, ``BrushHair`` and ``brush hair`` give the same text."""
-    return readable(name).casefold()
+    return " ".join(map(readable, readable(name).split())).casefold()
 
 
 def named_labels(name: str) -> LabelList:
@@ -72,9 +73,9 @@ def named_labels(name: str) -> LabelList:
         return LabelList(PHRASES, base)
     text = resources.files(__package__).joinpath("labels", f"{base}.csv").read_text(encoding="utf-8")
     raw = tuple(row["name"] for row in csv.DictReader(io.StringIO(text)))
-    words = tuple(readable(label) for label in raw)
-    if words == raw:
+    if base in _WORDS_ALREADY:
         return LabelList(raw, base)
+    words = tuple(readable(label) for label in raw)
     return LabelList(raw, f"{base} (raw names)") if name != base else LabelList(words, f"{base} (names split into words)")
 
 

@@ -46,7 +46,7 @@ class VideosData(Checked):
     """Video files, listed in any format of ``watchword.datasets.annotations``, whose ``root``, ``classes`` and ``split`` these are.
 
     With ``split`` the training part is trained on and the test part held out. Without ``classes`` the classes are the training list's.
-    ``shots`` trains on so many videos of each class, drawn by ``draw``.
+    ``shots`` trains on so many videos of each class, drawn by ``seed``.
     """
 
     kind: Literal["videos"]
@@ -56,13 +56,13 @@ class VideosData(Checked):
     classes: str | None = None
     split: Literal[1, 2, 3] | None = None
     shots: int | None = Field(default=None, gt=0)
-    draw: int = 0
+    seed: int = Field(default=0, ge=0)
 
     def lists(self) -> tuple[list[list[tuple[Path, str]]], tuple[str, ...]]:
         """The videos to train on and those held out, and the class names."""
         train, held_out = self._read(self.annotations, "train"), self._read(self.held_out, "test")
         if self.shots is not None:
-            train = draw_shots(train, self.shots, seed=self.draw)
+            train = draw_shots(train, self.shots, seed=self.seed)
         names = sorted({label for _, label in train}) if self.classes is None else class_list(self.classes)[0]
         return [train, held_out], tuple(names)
 
