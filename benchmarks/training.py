@@ -64,8 +64,8 @@ def run(*, quick: bool) -> Report:
         torch.set_num_threads(threads_before)
     _measure_memory(report, quick=quick)
     report.notes += [
-        "Steps: loss, gradients, AdamW; random weights, the same in both, and the same frames. With text frozen ours encodes the labels once; "
-        "the peer's forward pass encodes them (padded to the longest) at every step.",
+        "Steps: loss, gradients, AdamW; random weights, the same in both, and the same frames. With text frozen ours encodes the labels "
+        "once; the peer's forward pass encodes them (padded to the longest) at every step.",
         "Waiting: of the training loop's own runs, text frozen, the first two steps left out; the model's threads and the worker share "
         f"{num_cores()} cores.",
         "Memory: most resident memory of the whole process, torch, weights and AdamW's state included, of two steps. The paper's 22 GB and "
