@@ -23,7 +23,7 @@ from watchword.xclip.labels import encode_labels
 from .results import Goal, Report, Table, has_bfloat16
 from .timing import Timing, interleaved, measure
 
-__all__ = ["run"]
+__all__ = ["as_huggingface", "run"]
 
 NUM_THREADS = 2
 LEAST_COSINE = 0.999
@@ -42,7 +42,7 @@ def run(*, quick: bool) -> Report:
     labels = named_labels("kinetics400").labels[:num_labels]
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        peer = _peer(model)
+        peer = as_huggingface(model).eval()
         _compare_scores(report, model, peer, video, labels, rounds=1 if quick else 2)
         _compare_video_features(report, model, peer, video, labels, rounds=1 if quick else 4)
     torch.set_num_threads(threads_before)
@@ -55,7 +55,8 @@ def run(*, quick: bool) -> Report:
     return report
 
 
-def _peer(model: XClip) -> torch.nn.Module:
+def as_huggingface(model: XClip) -> torch.nn.Module:
+    """``transformers.XCLIPModel`` with the weights of ``model``."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     from transformers import XCLIPModel
     from transformers.utils import logging
@@ -65,7 +66,7 @@ def _peer(model: XClip) -> torch.nn.Module:
     with TemporaryDirectory() as folder:
         save_huggingface(model, Path(folder))
         peer: torch.nn.Module = XCLIPModel.from_pretrained(folder, local_files_only=True)
-    return peer.eval()
+    return peer
 
 
 def _compare_scores(report: Report, model: XClip, peer: torch.nn.Module, video: Tensor, labels: tuple[str, ...], *, rounds: int) -> None:

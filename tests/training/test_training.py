@@ -132,7 +132,7 @@ def test_a_video_model_starts_from_the_image_text_model(tmp_path: Path) -> None:
 def test_supervised_training_on_video_files_gives_a_model_that_tags(tmp_path: Path) -> None:
     write_folder(tmp_path / "clips", 4, size=64, duration_seconds=0.5)
     annotations = str(tmp_path / "clips" / "annotations.csv")
-    values = {**SUPERVISED, "data": {"kind": "videos", "annotations": annotations, "held_out": annotations}}
+    values = {**SUPERVISED, "augment": {}, "data": {"kind": "videos", "annotations": annotations, "held_out": annotations}}
     values["training"] = {**TRAINING, "num_steps": 2, "num_workers": 1}
     run_to_the_end(write(tmp_path, values), tmp_path / "run")
     model = XClip.from_pretrained(tmp_path / "run" / "model")

@@ -203,7 +203,10 @@ def trained_parameters(model: nn.Module) -> str:
     counts: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
     for name, parameter in model.named_parameters():
         counts[parameter.requires_grad][_branch(name)] += parameter.numel()
-    learning, frozen = (", ".join(f"{branch} {n / 1e6:.2f}" for branch, n in counts[learns].items()) for learns in (True, False))
+    learning, frozen = (
+        ", ".join(f"{branch} {counts[learns][branch] / 1e6:.2f}" for branch in ("image", "text", "new parts") if counts[learns][branch])
+        for learns in (True, False)
+    )
     num_learning = counts[True].total()
     num_all = num_learning + counts[False].total()
     return f"training {num_learning / 1e6:.2f} of {num_all / 1e6:.2f} million parameters ({learning}; frozen: {frozen or 'none'})"

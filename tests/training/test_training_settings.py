@@ -1,0 +1,198 @@
+"""What is trained and how it is computed: branches, precisions, activation checkpointing, and what a run says of itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from torch import Tensor
+
+from tiny_clips import tiny_model
+from watchword.errors import ConfigError
+from watchword.text import tokenize
+from watchword.training import OptimizerSettings, TrainingSettings, load_recipe, train
+from watchword.training.checkpoint import load_state, save_state
+from watchword.xclip import XClip
+from watchword.xclip.augment import Augmentation
+from watchword.xclip.recipe import SupervisedProgram, Trained, parameter_groups, trained_parameters
+
+CLASSES = ("red", "green", "blue")
+OPTIMIZER = OptimizerSettings(learning_rate=1e-4, new_parts_factor=2)
+
+
+class Clips:
+    """Eight clips of noise with labels; reading stops with an error after ``most`` of them."""
+
+    def __init__(self, most: int = 1000) -> None:
+        self.frames = np.random.default_rng(0).integers(0, 256, (8, 4, 32, 32, 3), dtype=np.uint8)
+        self.left = most
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __getitem__(self, position: tuple[int, int]) -> dict[str, Any]:
+        self.left -= 1
+        if self.left < 0:
+            raise InterruptedError
+        return {"frames": self.frames[position[1]], "label": position[1] % len(CLASSES)}
+
+
+def program(trained: Trained = "all", clips: Clips | None = None, **changes: Any) -> SupervisedProgram:
+    clips = clips or Clips()
+    options: dict[str, Any] = dict(class_names=CLASSES, trained=trained, label_smoothing=0.1, mixing=None, held_out=Clips())
+    return SupervisedProgram(tiny_model(**changes), clips, **options)
+
+
+def settings(**changes: Any) -> TrainingSettings:
+    return TrainingSettings(**{"num_steps": 4, "batch_size": 4, "log_every": 1, "optimizer": OPTIMIZER} | changes)
+
+
+def metrics(folder: Path, key: str) -> list[float]:
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [line[key] for line in lines if key in line]
+
+
+@pytest.mark.parametrize(
+    ("trained", "learning"),
+    [("all", {"image", "text", "new"}), ("video", {"image", "new"}), ("text", {"text", "new"}), ("new", {"new"})],
+)
+def test_the_branches_that_are_named_learn_and_no_other_changes(tmp_path: Path, trained: Trained, learning: set[str]) -> None:
+    run = program(trained)
+    before = {name: value.clone() for name, value in run.model.state_dict().items()}
+    train(run, settings(), tmp_path, progress=False)
+    changed = {
+        "new" if name.startswith(("mit.", "prompts_")) or "message_" in name else "image" if name.startswith("visual.") else "text"
+        for name, value in run.model.state_dict().items()
+        if not torch.equal(value, before[name])
+    }
+    assert changed == learning
+
+
+def test_the_parameters_that_learn_are_counted_by_branch() -> None:
+    model = tiny_model()
+    parameter_groups(model, OPTIMIZER, trained="video")
+    text = sum(p.numel() for name, p in model.named_parameters() if not name.startswith(("visual.", "mit.", "prompts_")))
+    total = sum(p.numel() for p in model.parameters())
+    told = trained_parameters(model)
+    assert told.startswith(f"training {(total - text) / 1e6:.2f} of {total / 1e6:.2f} million parameters (image ")
+    assert told.endswith(f"frozen: text {text / 1e6:.2f})")
+    parameter_groups(model, OPTIMIZER, trained="all")
+    assert trained_parameters(model).endswith("frozen: none)")
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_low_precision_stays_near_float32(tmp_path: Path, precision: str) -> None:
+    for kind in ("float32", precision):
+        train(program(), settings(precision=kind, batch_size=8), tmp_path / kind, progress=False)
+    exact, low = (metrics(tmp_path / kind, "loss") for kind in ("float32", precision))
+    assert len(low) == 4 and exact[-1] < exact[0]
+    assert low == pytest.approx(exact, rel=0.02)
+    assert low != exact
+
+
+def test_the_scale_of_the_loss_is_part_of_what_a_run_resumes_from(tmp_path: Path) -> None:
+    options = settings(precision="float16", checkpoint_every=2)
+    train(program(), options, tmp_path / "whole", progress=False)
+    for most in (12, 1000):  # stopped while the fourth step is read
+        try:
+            train(program(clips=Clips(most)), options, tmp_path / "stopped", progress=False)
+        except InterruptedError:
+            assert load_state(tmp_path / "stopped" / "state.pt")["step"] == 2  # type: ignore[index]
+    whole, stopped = (load_state(tmp_path / name / "state.pt") for name in ("whole", "stopped"))
+    assert whole is not None and stopped is not None and whole["scaler"] == stopped["scaler"]
+    assert all(torch.equal(whole["model"][name], stopped["model"][name]) for name in whole["model"])
+
+
+def test_a_step_whose_gradients_overflow_is_left_out_and_the_scale_halved(tmp_path: Path) -> None:
+    options = settings(precision="float16", checkpoint_every=1, num_steps=2)
+    with pytest.raises(InterruptedError):
+        train(program(clips=Clips(4)), options, tmp_path, progress=False)
+    state = load_state(tmp_path / "state.pt")
+    assert state is not None
+    state["scaler"]["scale"] = 2.0**60
+    save_state(tmp_path / "state.pt", state)
+    run = program()
+    train(run, options, tmp_path, progress=False)
+    assert all(torch.equal(value, state["model"][name]) for name, value in run.model.state_dict().items())
+    assert metrics(tmp_path, "loss_scale") == [65536, 2.0**59]
+
+
+def saved_bytes_and_gradients(model: XClip, video: Tensor) -> tuple[int, dict[str, Tensor]]:
+    """What the forward pass of one training step keeps for the backward pass beside the parameters, and the gradients."""
+    own = {parameter.data_ptr() for parameter in model.parameters()}
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        if tensor.data_ptr() not in own:
+            kept[tensor.data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    model.zero_grad()
+    torch.manual_seed(5)  # of drop path
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = model(video, tokenize(CLASSES)).logits.square().mean()
+    loss.backward()
+    return sum(kept.values()), {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("drop_path", [0.0, 0.5])
+def test_checkpointed_activations_give_the_same_gradients_and_are_not_kept(drop_path: float) -> None:
+    model = tiny_model(drop_path=drop_path, vision_layers=4, text_layers=3).train()
+    video = torch.randn(3, 4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    kept, gradients = saved_bytes_and_gradients(model, video)
+    model.checkpoint_activations()
+    kept_now, gradients_now = saved_bytes_and_gradients(model, video)
+    assert gradients.keys() == gradients_now.keys() and len(gradients) == len(list(model.parameters()))
+    assert all(torch.equal(gradients[name], gradients_now[name]) for name in gradients)
+    assert kept_now < kept / 2
+    model.checkpoint_activations(False)
+    assert saved_bytes_and_gradients(model, video)[0] == kept
+
+
+def test_checkpointing_is_a_setting_that_a_resumed_run_may_change(tmp_path: Path) -> None:
+    train(program(drop_path=0.3), settings(), tmp_path / "plain", progress=False)
+    with pytest.raises(InterruptedError):
+        train(program(clips=Clips(12), drop_path=0.3), settings(checkpoint_every=1), tmp_path / "mixed", progress=False)
+    run = program(drop_path=0.3)
+    train(run, settings(checkpoint_every=1, checkpoint_activations=True), tmp_path / "mixed", progress=False)
+    assert metrics(tmp_path / "mixed", "loss") == metrics(tmp_path / "plain", "loss")
+    assert run.model.visual.transformer.checkpointing
+
+
+def test_a_run_tells_its_memory_and_how_long_it_waited_for_data(tmp_path: Path) -> None:
+    train(program(), settings(), tmp_path, progress=False)
+    assert len(metrics(tmp_path, "peak_memory_megabytes")) == 1 and metrics(tmp_path, "peak_memory_megabytes")[0] > 50
+    assert len(metrics(tmp_path, "data_wait_share")) == 4
+    assert all(0 <= share <= 1 for share in metrics(tmp_path, "data_wait_share"))
+
+
+RECIPE: dict[str, Any] = {
+    "program": "supervised",
+    "name": "tiny",
+    "model": {},
+    "data": {"kind": "videos", "annotations": "a.csv", "held_out": "b.csv"},
+    "training": {"num_steps": 1, "batch_size": 1, "optimizer": {"learning_rate": 0.1}},
+}
+
+
+def test_a_recipe_takes_the_papers_augmentation_and_branches(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump(RECIPE))
+    recipe = load_recipe(path)
+    assert recipe.augment is None and recipe.trained == "video"  # type: ignore[union-attr]
+    recipe = load_recipe(path, {"augment": {}, "trained": "text"})
+    assert recipe.augment == Augmentation() and recipe.trained == "text"  # type: ignore[union-attr]
+    for change, named in (
+        ({"augment.flips": 1}, "augment.flips"),
+        ({"augment.hue": 0.7}, "augment: .*hue is 0.7"),
+        ({"trained": "sound"}, "trained"),
+        ({"training.precision": "float8"}, "precision"),
+    ):
+        with pytest.raises(ConfigError, match=named) as raised:
+            load_recipe(path, change)
+        assert "\n" not in str(raised.value)
