@@ -87,6 +87,15 @@ def test_help_names_the_commands(watchword: Any) -> None:
         ["tag", "CLIP", "CLIP2", "--labels", LABELS, "--format", "srt"],
         ["tag", "CLIP", "--labels", " ".join(["word"] * 300)],
         ["tag", "CLIP", "--labels", "Kinetics-400"],
+        ["tag", "CLIP", "--model", "xclip_base_patch32.k400_8f"],
+        ["evaluate", "MODEL", "nowhere.csv"],
+        ["evaluate", "MODEL", "CLIP"],
+        ["evaluate", "MODEL", "LIST", "--views", "4x2"],
+        ["evaluate", "MODEL", "LIST", "--classes", "kinetics400"],
+        ["train", "--out", "run"],
+        ["train", "recipe.yaml", "--labels-from", "folder", "--out", "run"],
+        ["train", "recipe.yaml", "--model", "playground", "--out", "run"],
+        ["train", "--labels-from", "no such folder", "--model", "MODEL", "--out", "run"],
         ["tag", "CLIP", "--labels", LABELS, "--report", "n" * 300],
         ["tag", "CLIP", "--labels", LABELS, "--model", "./nowhere"],
         ["convert", "MODEL", "MODEL"],
@@ -95,7 +104,9 @@ def test_help_names_the_commands(watchword: Any) -> None:
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(watchword: Any, model: str, clip: Path, arguments: list[str]) -> None:
-    places = {"CLIP": str(clip), "CLIP2": f"{clip}2", "IN_CLIP": f"{clip}/x", "MODEL": model}
+    annotations = clip.with_name("list.csv")
+    annotations.write_text(f"path,label\n{clip.name},archery\n")
+    places = {"LIST": str(annotations), "CLIP": str(clip), "CLIP2": f"{clip}2", "IN_CLIP": f"{clip}/x", "MODEL": model}
     arguments = [places.get(argument, argument) for argument in arguments]
     if arguments[0] == "tag" and "--model" not in arguments:
         arguments += ["--model", model]
@@ -138,6 +149,40 @@ def test_random_weights_are_said(watchword: Any, clip: Path, tmp_path: Path) -> 
     tiny_model().save_pretrained(tmp_path)
     outcome = watchword("tag", clip, "--labels", LABELS, "--model", tmp_path)
     assert "never trained" in outcome.err
+
+
+def test_without_labels_the_classes_of_the_weights_are_the_labels(watchword: Any, clip: Path, tmp_path: Path) -> None:
+    tiny_model(weights="tests", class_names=("walking", "sitting", "lying")).save_pretrained(tmp_path)
+    outcome = watchword("tag", clip, "--model", tmp_path, "--format", "json")
+    assert outcome.code == 0
+    document = json.loads(outcome.out)
+    assert {tag["label"] for tag in document["results"][0]["tags"]} == {"walking", "sitting", "lying"}
+    assert document["settings"]["labels_from"] == "the classes of the weights"
+
+
+def test_evaluate_writes_results_videos_and_a_picture(watchword: Any, clip: Path, tmp_path: Path) -> None:
+    for name, label in (("1.mp4", "walking"), ("2.mp4", "Sitting_Down"), ("3.mp4", "walking")):
+        (tmp_path / "data" / label).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / label / name).write_bytes(clip.read_bytes())
+    (tmp_path / "data" / "walking" / "bad.mp4").write_text("not a video")
+    tiny_model(weights="tests").save_pretrained(tmp_path / "model")
+    outcome = watchword("evaluate", tmp_path / "model", tmp_path / "data", "--views", "2x3", "--out", tmp_path / "out", "--json")
+    assert outcome.code == 1
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results == json.loads(outcome.out)
+    assert (results["num_samples"], results["num_failed"], results["num_classes"]) == (3, 1, 2)
+    assert results["protocol"] == "data" and results["views"] == "2x3" and results["weights"] == "tests"
+    assert "bad.mp4" in results["failed"][0]["path"] and "bad.mp4" in outcome.err and results["command"].startswith("watchword ")
+    assert all(len(results[f"{what}_sha256"]) == 64 for what in ("weights", "classes", "videos"))
+    rows = list(csv.DictReader((tmp_path / "out" / "videos.csv").open(newline="")))
+    assert sum(row["right"] == "yes" for row in rows) / 3 == pytest.approx(results["top1"] / 100)
+    assert (tmp_path / "out" / "confusion.png").read_bytes().startswith(b"\x89PNG")
+    table = watchword("evaluate", tmp_path / "model", tmp_path / "data", "--classes", tmp_path / "names.txt")
+    assert table.code == 2 and "names.txt" in table.err
+    (tmp_path / "names.txt").write_text("walking\nsitting down\nlying\n")
+    assert "3 for videos of 2" in watchword("evaluate", tmp_path / "model", tmp_path / "data", "--classes", tmp_path / "names.txt").err
+    table = watchword("evaluate", tmp_path / "model", tmp_path / "data", "--classes", tmp_path / "names.txt", "--subset")
+    assert table.code == 1 and "3 videos, 1 could not be read; percent right among 3 classes" in table.out
 
 
 def test_json_has_a_row_for_each_input(watchword: Any, model: str, clip: Path, tmp_path: Path) -> None:

@@ -17,13 +17,17 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tiny_clips import write_video
+from watchword.errors import InputError
 from watchword.media import MediaError
+from watchword.report.confusion import confusion
+from watchword.report.curves import curves, read_metrics
 from watchword.report.formats import as_csv, as_json, as_srt, as_table
 from watchword.report.html import page
 from watchword.report.run import TaggingRun
 from watchword.report.strip import strip
 from watchword.report.text import clock, duration, printable, to_json
 from watchword.report.thumbnails import shorten
+from watchword.tasks.results import ClassificationResult, VideoResult
 from watchword.xclip.tagging import ClipResult, Failure
 
 LABELS = ("<script>alert(1)</script>", "$x^2$ & co", "日本語 🐕", "plain")
@@ -177,3 +181,43 @@ def test_shortened_text_fits_its_columns(text: str, length: int) -> None:
     short = shorten(text, length)
     assert cell_len(short) <= length
     assert short == text or "…" in short
+
+
+def classified(num_classes: int, names: tuple[str, ...] = ()) -> ClassificationResult:
+    names += tuple(f"a class with a rather long name, number {number}" for number in range(len(names), num_classes))
+    videos = [
+        VideoResult(path=f"{label}.mp4", label=label, ranked=(((label + shift) % num_classes, 0.5),), place=1 + (shift > 0))
+        for label in range(num_classes)
+        for shift in (0, 0, 1)
+    ]
+    return ClassificationResult(protocol="<b> $x$", class_names=names, videos=tuple(videos))
+
+
+@pytest.mark.parametrize("num_classes", [2, 40, 41, 150])
+def test_confusion_grows_with_the_classes_and_is_dark_on_its_diagonal(num_classes: int) -> None:
+    with Image.open(io.BytesIO(confusion(classified(num_classes, ("$x^2$", "日本語"))))) as picture:
+        assert picture.width >= 11 * num_classes and picture.height >= 11 * num_classes
+        pixels = np.asarray(picture.convert("RGB")).reshape(-1, 3).astype(int)
+    dark_blue = (pixels[:, 2] - pixels[:, 0] > 90) & (pixels[:, 0] < 90)
+    cell = (0.42 * 130 if num_classes <= 40 else 0.13 * 100) ** 2
+    assert dark_blue.sum() == pytest.approx(num_classes * cell, rel=0.35)
+
+
+def test_curves_show_what_was_logged(tmp_path: Path) -> None:
+    lines = [
+        f'{{"step": {step}, "loss": {9 / step}, "held_out_top1": 50, "samples_per_second": 3, "table": [1]}}\n' for step in range(1, 60)
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(lines) + '{"step": 60, "lo')
+    assert read_metrics(tmp_path)["loss"] == [(step, 9 / step) for step in range(1, 60)]
+    picture = curves(tmp_path, title="<run>", format="svg").decode()
+    assert "<svg" in picture
+    with Image.open(io.BytesIO(curves(tmp_path))) as png:
+        two_panels = png.width
+    (tmp_path / "metrics.jsonl").write_text("".join(line.replace('"loss"', '"learning_rate": 1, "loss"') for line in lines))
+    with Image.open(io.BytesIO(curves(tmp_path))) as png:
+        assert png.width > two_panels
+    (tmp_path / "metrics.jsonl").write_text("")
+    with pytest.raises(InputError, match="nothing to draw"):
+        curves(tmp_path)
+    with pytest.raises(InputError, match="no curves"):
+        curves(tmp_path / "nowhere")

@@ -46,7 +46,7 @@ def tag(
         None,
         "--labels",
         "-l",
-        help='"a, b", a file (one a line or CSV), or kinetics400, kinetics600, hmdb51, ucf101, playground [default: those of the weights].',
+        help='"a, b", a file (one a line, or CSV), kinetics400, kinetics600, hmdb51, ucf101, playground [default: those of the weights].',
     ),
     model: str = typer.Option(DEFAULT_MODEL, "--model", "-m", help="Name, folder, file or Hub repository; see: watchword models."),
     window: float | None = typer.Option(None, "--window", help="Seconds of a window: gives a timeline."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from rich.cells import cell_len
 
 from ..tasks.results import ClassificationResult
 from .figures import FAINT, GRID, INK, as_image, drawing
@@ -31,7 +32,7 @@ def confusion(result: ClassificationResult, *, format: str = "png") -> bytes:
     cell = 0.42 if num_classes <= MAX_WITH_NUMBERS else 0.13
     font = 8.5 if num_classes <= MAX_WITH_NUMBERS else 6.0
     names = [shorten(printable(name), NAME_LENGTH) for name in result.class_names]
-    space = MARGIN + max(len(name) for name in names) * font * CHARACTER / 72
+    space = MARGIN + max(cell_len(name) for name in names) * font * CHARACTER / 72
     side = max(num_classes * cell, 1.6)
     width = max(space + side + MARGIN, 6.4) + (PAIRS if num_classes > MAX_WITH_NUMBERS else 0)
     height = HEADER + side + space + MARGIN
