@@ -65,8 +65,8 @@ def run(*, quick: bool) -> Report:
         f"{NUM_THREADS} decoder threads each, files in the page cache. The frames are those of the uniform rule on the number of frames "
         "that the reader itself reports; the peers are told the size to give beforehand.",
         "Right: of the file with numbers, the number read back from each picture is the one expected; of a clip, each picture is nearest "
-        "to the expected frame of a decode of the whole file, however scaled. A cell says how many frames were not right; a ratio is against the fastest "
-        "peer, right or not, that gave pictures at all.",
+        "to the expected frame of a decode of the whole file, however scaled. A cell says how many frames were not right; a ratio is "
+        "against the fastest peer, right or not, that gave pictures at all.",
     ]
     return report
 
