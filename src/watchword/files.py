@@ -4,11 +4,31 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["replacing", "write_text"]
+__all__ = ["filling", "replacing", "write_text"]
+
+
+@contextmanager
+def filling(folder: Path, names: Sequence[str]) -> Iterator[None]:
+    """The folder is there within the block, which writes files of these names into it. After an error those of them, and those
+    folders, that were not there before are gone again. Raises OSError as making folders does.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    new = [folder / name for name in names if not (folder / name).exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for path in new:
+            with suppress(OSError):
+                path.unlink()
+        for path in missing:
+            with suppress(OSError):
+                path.rmdir()
+        raise
 
 
 @contextmanager

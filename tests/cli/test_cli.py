@@ -77,6 +77,10 @@ def test_help_names_the_commands(watchword: Any) -> None:
         ["tag", "CLIP", "--no-such-option"],
         ["tag", "CLIP", "--labels", "a, ,b"],
         ["tag", "CLIP", "--labels", "missing.txt"],
+        ["tag", "CLIP", "--labels", "no/such/list"],
+        ["tag", "CLIP", "--labels", "IN_CLIP.json"],
+        ["tag", "CLIP", "--labels", "MODEL"],
+        ["tag", "https://example.org/clip.mp4", "--labels", LABELS],
         ["tag", "CLIP", "--labels", LABELS, "--model", "no such model"],
         ["tag", "CLIP", "--labels", LABELS, "--device", "nonsense"],
         ["tag", "CLIP", "--labels", LABELS, "--window", "0"],
@@ -107,6 +111,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(watchword: Any, model: str, cli
     annotations = clip.with_name("list.csv")
     annotations.write_text(f"path,label\n{clip.name},archery\n")
     places = {"LIST": str(annotations), "CLIP": str(clip), "CLIP2": f"{clip}2", "IN_CLIP": f"{clip}/x", "MODEL": model}
+    places["IN_CLIP.json"] = f"{clip}/x.json"
     arguments = [places.get(argument, argument) for argument in arguments]
     if arguments[0] == "tag" and "--model" not in arguments:
         arguments += ["--model", model]
@@ -238,6 +243,45 @@ def test_a_folder_with_broken_members(watchword: Any, model: str, clip: Path, tm
     assert "1 other files" in outcome.err and "Traceback" not in outcome.err
 
 
+def test_what_is_no_file_is_told_in_one_line_or_beside_the_others(watchword: Any, model: str, clip: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    common = ["--labels", LABELS, "--model", model]
+    alone = watchword("tag", tmp_path, *common)
+    assert alone.code == 2 and len(alone.err.splitlines()) == 1
+    assert repr(str(tmp_path)) in alone.err and ".mp4" in alone.err and ".webm" in alone.err
+    url = "https://example.org/clip.mp4"
+    assert "URLs are not fetched" in watchword("tag", url, *common).err and url in watchword("tag", url, *common).err
+    assert "URLs are not fetched" in watchword("probe", url).err
+    mixed = watchword("tag", tmp_path, clip, url, *common, "--format", "json")
+    assert mixed.code == 1
+    assert [row["status"] for row in json.loads(mixed.out)["results"]] == ["failed", "done", "failed"]
+    assert "holds no video" in mixed.err and "URLs are not fetched" in mixed.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_picture_that_cannot_be_written_does_not_take_the_page_with_it(watchword: Any, model: str, clip: Path, tmp_path: Path) -> None:
+    (tmp_path / "strip.png").symlink_to("/dev/full")
+    outcome = watchword(
+        "tag", clip, "--labels", LABELS, "--model", model, "--picture", tmp_path / "strip.png", "--report", tmp_path / "report.html"
+    )
+    assert outcome.code == 1
+    assert "making coffee" in outcome.out and "making coffee" in (tmp_path / "report.html").read_text()
+    assert f"failed: cannot write {str(tmp_path / 'strip.png')!r}" in outcome.err
+
+
+def test_an_output_without_unicode_gets_plain_characters(model: str, clip: Path) -> None:
+    def run(*more: str) -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-m", "watchword", "tag", str(clip), "--labels", "a – b…, café 😀", "--model", model, *more]
+        done = subprocess.run(command, capture_output=True, env={**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"})
+        assert done.returncode == 0
+        return done
+
+    table = run("--window", "1").stdout.decode("ascii").splitlines()
+    assert "0:00-0:01" in table[2] and "a - b..." in "\n".join(table)
+    assert len({len(line) for line in table}) == 1
+    assert json.loads(run("--format", "json").stdout)["settings"]["labels"] == ["a – b…", "café 😀"]
+
+
 def test_strict_stops_at_the_first_failure(watchword: Any, model: str, clip: Path) -> None:
     outcome = watchword("tag", clip, "missing.mp4", clip.parent, "--labels", LABELS, "--model", model, "--strict", "--format", "jsonl")
     assert outcome.code == 1
@@ -325,6 +369,22 @@ def test_convert_to_half_the_size(watchword: Any, model: str, tmp_path: Path) ->
     assert sizes[1] < 0.55 * sizes[0]
     whole, half = XClip.from_pretrained(model).state_dict(), XClip.from_pretrained(tmp_path / "half").state_dict()
     assert all(torch.equal(half[name], whole[name].half().float()) for name in whole)
+
+
+@pytest.mark.parametrize("target", ["watchword", "huggingface"])
+def test_a_conversion_that_fails_leaves_nothing(model: str, tmp_path: Path, target: str) -> None:
+    resource = pytest.importorskip("resource")
+    code = "import sys; from watchword.cli import main; sys.exit(main(sys.argv[1:]))"
+    (tmp_path / "empty").mkdir()
+    for out in (tmp_path / "new" / "folder", tmp_path / "empty"):
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", code, "convert", model, str(out), "--to", target],
+            capture_output=True,
+            text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)),  # as a disk that is full
+        )
+        assert done.returncode == 2 and "cannot write" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.rglob("*")) == [tmp_path / "empty"]
 
 
 def test_demo_with_any_model(watchword: Any, model: str, tmp_path: Path) -> None:

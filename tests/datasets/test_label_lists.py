@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -60,6 +62,37 @@ def test_words_between_commas() -> None:
     assert load_labels("a dog , a cat").labels == ("a dog", "a cat")
     assert load_labels("kinetics 400").labels == ("kinetics 400",)
     assert len(load_labels(", ".join(f"label {n}" for n in range(2000))).labels) == 2000
+
+
+def test_what_looks_like_a_path_is_no_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    for given in ("no/such", "nofile.txt", "nofile.json", "two, words.csv", "folder/"):
+        with pytest.raises(LabelError):
+            load_labels(given)
+    with pytest.raises(LabelError, match="is a folder"):
+        load_labels("folder")
+    assert load_labels("running/jogging, dancing").labels == ("running/jogging", "dancing")
+    assert load_labels("a folder").labels == ("a folder",)
+
+
+def test_a_pipe_is_read_as_a_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_text, args=("a dog\na cat\n",))  # waits for the reader
+    writer.start()
+    assert load_labels(str(pipe)).labels == ("a dog", "a cat")
+    writer.join()
+
+
+def test_json_files(tmp_path: Path) -> None:
+    path = tmp_path / "labels.json"
+    path.write_text('["walking, then running", "a cat"]')
+    assert load_labels(str(path)).labels == ("walking, then running", "a cat")
+    for content in ('{"0": "a cat"}', "[1]", "[]", "a cat"):
+        path.write_text(content)
+        with pytest.raises(LabelError, match=r"labels\.json"):
+            load_labels(str(path))
 
 
 @pytest.mark.parametrize("content", [b"", b"# nothing\n", b"\xff\xfe\x00bad", b"id,name\n0\n"])

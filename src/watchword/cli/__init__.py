@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typer.exceptions import TyperException
 
 from ..errors import WatchwordError
 from . import convert, data, demo, evaluate, models, probe, sweep, tag, train
+from .notes import note
 
 __all__ = ["app", "main"]
 
@@ -45,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _global_flags_first(list(sys.argv[1:] if arguments is None else arguments))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="watchword.escape")
     try:
         code = app(given, prog_name="watchword", standalone_mode=False)
         sys.stdout.flush()
@@ -68,9 +70,19 @@ def _say(error: WatchwordError | TyperException, given: Sequence[str]) -> None:
         file := next((name for name in given if name.startswith("-") and os.path.isfile(name)), None)
     ):
         text += f" (for the file of this name write {os.path.join(os.curdir, file)!r})"
-    print(f"watchword: {' '.join(text.split())}", file=sys.stderr)
-    for note in getattr(error, "__notes__", ()):
-        print(note, file=sys.stderr)
+    note(f"watchword: {' '.join(text.split())}")
+    for more in getattr(error, "__notes__", ()):
+        note(more)
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    """What the output's encoding does not have as JSON writes it, so that JSON stays JSON and other results stay unambiguous."""
+    assert isinstance(error, UnicodeEncodeError)
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2)), error.end
+
+
+codecs.register_error("watchword.escape", _escape)
 
 
 def _global_flags_first(arguments: list[str]) -> list[str]:

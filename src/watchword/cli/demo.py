@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from .notes import note, progress, warnings_as_notes, write_beside
+from .notes import note, print_table, progress, warnings_as_notes, write_beside
 from .tag import Format, collect, describe, say_model, write_reports
 
 if TYPE_CHECKING:
@@ -50,14 +50,13 @@ def demo(
             collect(run, tagger.run(paths, labels.labels, on_progress=advance), Format.table)
         truth = [scene.phrase for scene in scenes]
         _print_table(run, truth)
-        write_reports(run, output / "strip.png", output / "report.html")
+        num_unwritten = write_reports(run, output / "strip.png", output / "report.html")
     write_beside(output / "truth.csv", _truth_csv(paths, truth))
-    raise typer.Exit(1 if run.failed else 0)
+    raise typer.Exit(1 if run.failed or num_unwritten else 0)
 
 
 def _print_table(run: TaggingRun, truth: list[str]) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -76,8 +75,7 @@ def _print_table(run: TaggingRun, truth: list[str]) -> None:
         num_top5 += place <= 5
         best = run.tags(result)[0]
         table.add_row(Path(result.path).name, phrase, best.label, f"{best.score:.2f}", "yes" if place == 1 else "no", str(place))
-    console = Console(highlight=False)
-    (console if console.is_terminal else Console(width=130, highlight=False)).print(table)
+    print_table(table, width=130)
     print(f"{num_right} of {len(truth)} right, {num_top5} among the first five; by chance 1 in {len(run.settings['labels'])}")
 
 

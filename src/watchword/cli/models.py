@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import typer
 
+from .notes import print_table
 from .tag import DEFAULT_MODEL
 
 __all__ = ["models"]
@@ -15,7 +18,7 @@ def models(as_json: bool = typer.Option(False, "--json", help="Everything that i
     """List the weights that can be named with --model, with size, training data, reported accuracy and licences."""
     from dataclasses import asdict
 
-    from ..report.text import to_json
+    from ..report.text import fitting, to_json
     from ..xclip.registry import PAPER, RELEASED
 
     rows = [{**asdict(row), "default": row.name == DEFAULT_MODEL} for row in RELEASED.values()]
@@ -23,7 +26,6 @@ def models(as_json: bool = typer.Option(False, "--json", help="Everything that i
         print(to_json(rows, indent=2))
         return
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -36,11 +38,10 @@ def models(as_json: bool = typer.Option(False, "--json", help="Everything that i
     for row in RELEASED.values():
         size = "in the package" if row.bundled else f"{row.num_parameters * BYTES_PER_WEIGHT / 1e6:,.0f}"
         use_for = f"{row.use_for} (default)" if row.name == DEFAULT_MODEL else row.use_for
-        reported = row.reported.removesuffix(f" ({PAPER})")
+        reported = fitting(row.reported.removesuffix(f" ({PAPER})"), sys.stdout.encoding)
         table.add_row(row.name, str(row.num_frames), str(row.image_size), size, row.training_data, reported, use_for)
         licences.setdefault((row.code_licence, row.weights_licence, row.data_licence), []).append(row.training_data.partition(",")[0])
-    console = Console(highlight=False, markup=False)
-    (console if console.is_terminal else Console(width=180, highlight=False, markup=False)).print(table)
+    print_table(table, width=180)
     print(f"\nReported: by {PAPER}, not measured here.\n\nLicences:")
     for (code, weights, data), trained_on in licences.items():
         print(f"  trained on {', '.join(dict.fromkeys(trained_on))}\n    code: {code}\n    weights: {weights}\n    data: {data}")

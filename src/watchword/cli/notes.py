@@ -8,17 +8,29 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..files import replacing
+from ..report.text import fitting
 
-__all__ = ["check_writable", "note", "progress", "warnings_as_notes", "write_beside", "writing"]
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["check_writable", "note", "print_table", "progress", "warnings_as_notes", "write_beside", "writing"]
 
 
 def note(text: str) -> None:
     """One line on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    print(fitting(text, sys.stderr.encoding), file=sys.stderr, flush=True)
+
+
+def print_table(table: Table, *, width: int) -> None:
+    """A table on standard output: as wide as the terminal, or where that is none ``width`` columns."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False)
+    (console if console.is_terminal else Console(width=width, highlight=False, markup=False)).print(table)
 
 
 @contextmanager

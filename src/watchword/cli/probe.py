@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ def probe(
     """
     from ..errors import WatchwordError
     from ..media import probe as probe_file
-    from ..report.text import printable, to_json
+    from ..report.text import fitting, printable, to_json
 
     rows: list[dict[str, Any]] = []
     for path in paths:
@@ -38,7 +39,7 @@ def probe(
             continue
         rows.append({"status": "done", **info.as_dict()})
         if not as_json:
-            print("\n".join(printable(line) for line in _lines(info)))
+            print("\n".join(fitting(printable(line), sys.stdout.encoding) for line in _lines(info)))
     if as_json:
         print(to_json(rows, indent=2))
     num_failed = sum(row["status"] == "failed" for row in rows)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ..errors import InputError, LabelError
-from .notes import check_writable, note, progress, warnings_as_notes, write_beside
+from .notes import check_writable, note, print_table, progress, warnings_as_notes, write_beside
 
 if TYPE_CHECKING:
     from ..datasets.label_lists import LabelList
@@ -68,7 +68,7 @@ def tag(
     SCORE is a label's share among your labels (they add up to 1). MATCH is its share if it stood alone against a fixed background
     of other things, so it is low if none of your labels fits. With one label the score is the match.
 
-    Exit codes: 0 all done, 1 some files failed, 2 wrong usage or nothing usable.
+    Exit codes: 0 all done, 1 some files failed or could not be written, 2 wrong usage or nothing usable.
     """
     if stride is not None and window is None:
         raise InputError("--stride needs --window")
@@ -103,8 +103,8 @@ def tag(
             say_model(run)
             collect(run, _until_failure(results, strict), format)
         print_results(run, format)
-        write_reports(run, picture, report)
-    raise typer.Exit(_finish(run, len(files)))
+        num_unwritten = write_reports(run, picture, report)
+    raise typer.Exit(_finish(run, len(files)) or (SOME_FAILED if num_unwritten else ALL_DONE))
 
 
 def describe(
@@ -164,13 +164,10 @@ def collect(run: TaggingRun, results: Iterator[ClipResult], format: Format) -> N
 
 def print_results(run: TaggingRun, format: Format) -> None:
     """The whole run on standard output (JSON lines are there already)."""
-    from rich.console import Console
-
     from ..report import formats
 
     if format is Format.table and run.results:
-        console = Console()
-        (console if console.is_terminal else Console(width=120)).print(formats.as_table(run))
+        print_table(formats.as_table(run, encoding=sys.stdout.encoding), width=120)
     elif format is Format.json:
         print(formats.as_json(run))
     elif format is Format.csv:
@@ -179,18 +176,30 @@ def print_results(run: TaggingRun, format: Format) -> None:
         print(formats.as_srt(run, run.done[0]), end="")
 
 
-def write_reports(run: TaggingRun, picture: Path | None, report: Path | None) -> None:
-    """Write the picture and the page that were asked for, if there is anything to show."""
-    if picture is not None and run.done:
+def write_reports(run: TaggingRun, picture: Path | None, report: Path | None) -> int:
+    """Write the picture and the page that were asked for, if there is anything to show, and say how many could not be written."""
+
+    def draw(path: Path) -> bytes:
         from ..report.strip import strip
 
-        write_beside(picture, strip(run, format=picture.suffix.lstrip(".").lower()))
-        note(f"wrote {picture}")
-    if report is not None and run.results:
+        return strip(run, format=path.suffix.lstrip(".").lower())
+
+    def lay_out(path: Path) -> bytes:
         from ..report.html import page
 
-        write_beside(report, page(run).encode("utf-8", "backslashreplace"))
-        note(f"wrote {report}")
+        return page(run).encode("utf-8", "backslashreplace")
+
+    num_unwritten = 0
+    for path, results, content in ((picture, run.done, draw), (report, run.results, lay_out)):
+        if path is None or not results:
+            continue
+        try:
+            write_beside(path, content(path))
+            note(f"wrote {path}")
+        except InputError as error:  # the work is done, and the other file may still be written
+            num_unwritten += 1
+            note(f"failed: {error}")
+    return num_unwritten
 
 
 def _find(paths: Sequence[str]) -> list[Path]:
@@ -202,6 +211,12 @@ def _find(paths: Sequence[str]) -> list[Path]:
     if not given:
         raise InputError("the list on standard input is empty: give one path a line")
     found = find_media(given)
+    if len(found.problems) == len(found.paths):
+        first, *others = found.problems.values()
+        raise InputError(first + (f"; and {len(others)} more without a video" if others else ""))
+    for place, problem in found.problems.items():
+        if place.is_dir():  # of a URL its reader says so
+            note(f"note: {problem}")
     if found.num_left_out:
         note(f"note: {found.num_left_out} other files in the folders are neither video nor sound by their ending: left out")
     return found.paths

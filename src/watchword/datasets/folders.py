@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..media.opening import URL_PROBLEM, is_url
+
 __all__ = ["FoundFiles", "find_media"]
 
 _VIDEO = """3g2 3gp 264 265 asf avi divx dv f4v flv gif h264 hevc ivf m2ts m2v m4v mkv mov mp4 mpe mpeg mpg mts mxf nut ogm ogv rm rmvb
@@ -19,10 +21,14 @@ MEDIA_SUFFIXES = VIDEO_SUFFIXES | {f".{suffix}" for suffix in _SOUND.split()}
 
 @dataclass(frozen=True)
 class FoundFiles:
-    """Paths in the order given, folders in alphabetical order, and how many files in folders were left out as no media."""
+    """Paths in the order given, folders in alphabetical order, and how many files in folders were left out as no media.
+
+    problems: of the paths that were not meant as files: folders without media, and URLs. Each with what is wrong, in one line.
+    """
 
     paths: list[Path]
     num_left_out: int
+    problems: dict[Path, str]
 
 
 def find_media(inputs: Sequence[str | os.PathLike[str]]) -> FoundFiles:
@@ -36,7 +42,8 @@ def find_media(inputs: Sequence[str | os.PathLike[str]]) -> FoundFiles:
 
     A file that is reached twice is listed once.
     """
-    found = FoundFiles([], 0)
+    paths: list[Path] = []
+    problems: dict[Path, str] = {}
     left_out = 0
     for given in [os.fspath(path) for path in inputs]:
         matches = sorted(glob.glob(given, recursive=True)) if not os.path.lexists(given) and glob.has_magic(given) else [given]
@@ -45,10 +52,22 @@ def find_media(inputs: Sequence[str | os.PathLike[str]]) -> FoundFiles:
                 inside = list(_walk(Path(match), set()))
                 media = [path for path in inside if path.suffix.lower() in MEDIA_SUFFIXES or not path.is_file()]
                 left_out += len(inside) - len(media)
-                found.paths.extend(media or [Path(match)])
-            else:
-                found.paths.append(Path(match))
-    return FoundFiles(list(dict.fromkeys(found.paths)), left_out)
+                paths += media or [Path(match)]
+                if not media:
+                    problems[Path(match)] = _without_media(match)
+                continue
+            paths.append(Path(match))
+            if is_url(match):
+                problems[Path(match)] = f"{match!r}: {URL_PROBLEM}"
+    return FoundFiles(list(dict.fromkeys(paths)), left_out, problems)
+
+
+def _without_media(folder: str) -> str:
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return f"the folder {folder!r} may not be read"
+    return (
+        f"the folder {folder!r} holds no video, nor do those in it: no file ends in {' '.join(f'.{suffix}' for suffix in _VIDEO.split())}"
+    )
 
 
 def _walk(folder: Path, visited: set[tuple[int, int]]) -> Iterator[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -19,7 +20,7 @@ LABEL_LISTS = ("kinetics400", "kinetics600", "hmdb51", "ucf101", "playground")
 
 RAW_SUFFIX = "-raw"
 _WORDS_ALREADY = ("kinetics400", "kinetics600")
-_FILE_SUFFIXES = (".txt", ".csv")
+_FILE_SUFFIXES = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".yaml", ".yml", ".md", ".xlsx")  # no label ends so
 _NAME_COLUMNS = ("name", "label")
 # Words of HMDB-51 and UCF-101 that no capital and no underscore divides.
 _RUN_TOGETHER = {
@@ -84,28 +85,34 @@ def load_labels(given: str) -> LabelList:
     they stand there: ``watchword.xclip.labels.clean_labels`` checks them.
 
     A file has one label a line (empty lines and lines that start with ``#`` do not count), or is a CSV whose header has a
-    ``name`` or ``label`` column. A label that holds a comma goes in a file.
+    ``name`` or ``label`` column, or in a ``.json`` file a list of strings. A label that holds a comma or, alone, a slash goes in a file.
 
     Raises:
-        LabelError: the file is missing or unreadable, or holds no label, or a word with a number is nearly a list's name.
+        LabelError: what looks like a path (no comma and a slash, or the ending of a file) leads to no file or to a folder; the file is
+            unreadable or holds no label; or a word with a number is nearly a list's name.
     """
     if given.removesuffix(RAW_SUFFIX) in LABEL_LISTS:
         return named_labels(given)
     path = Path(given)
-    if _is_file(path):
+    is_folder, is_other = _what_is_at(path)
+    if is_other:  # a file, or the pipe of a shell's <(...)
         return LabelList(tuple(_read(path)), str(path))
-    if "," not in given and (path.suffix.lower() in _FILE_SUFFIXES or given.endswith(("/", "\\"))):
-        raise LabelError(f"no file of labels at {given!r}: give a file, one of {', '.join(LABEL_LISTS)}, or labels with commas")
+    if is_folder and given.strip() and "," not in given:
+        raise LabelError(f"{given!r} is a folder: give a file of labels in it; a label of this name goes in a file")
+    if path.suffix.lower() in _FILE_SUFFIXES or ("," not in given and any(separator in given for separator in "/\\")):
+        choices = f"give a file, one of {', '.join(LABEL_LISTS)}, or labels with commas"
+        raise LabelError(f"no file of labels at {given!r}: {choices}; one label with a slash goes in a file")
     if near := any(map(str.isdigit, given)) and " " not in given and get_close_matches(given.lower(), LABEL_LISTS, n=1, cutoff=0.75):
         raise LabelError(f"no label list is called {given!r}; near it: {near[0]}; one label of your own goes in a file")
     return LabelList(tuple(label.strip() for label in given.split(",")), "own words")
 
 
-def _is_file(path: Path) -> bool:
+def _what_is_at(path: Path) -> tuple[bool, bool]:
+    """Whether there is a folder at the path, and whether something else."""
     try:
-        return path.is_file()
+        return path.is_dir(), path.exists() and not path.is_dir()
     except OSError:  # a long list of labels is no valid file name
-        return False
+        return False, False
 
 
 def _read(path: Path) -> list[str]:
@@ -115,6 +122,8 @@ def _read(path: Path) -> list[str]:
         raise LabelError(f"cannot read the labels in {str(path)!r}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise LabelError(f"the labels in {str(path)!r} are not UTF-8 text: save the file as UTF-8") from error
+    if path.suffix.lower() == ".json":
+        return _read_json(path, text)
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     column = _name_column(lines[0]) if lines else None
     if column is not None:
@@ -122,6 +131,16 @@ def _read(path: Path) -> list[str]:
     if not lines:
         raise LabelError(f"there is no label in {str(path)!r}: write one a line")
     return [line.strip() for line in lines]
+
+
+def _read_json(path: Path, text: str) -> list[str]:
+    try:
+        labels = json.loads(text)
+    except ValueError as error:
+        raise LabelError(f"the labels in {str(path)!r} are not JSON: {error}") from error
+    if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
+        raise LabelError(f"{str(path)!r} must hold a JSON list of strings, the labels")
+    return labels
 
 
 def _name_column(header: str) -> int | None:

@@ -35,6 +35,8 @@ _MOST_SUSPECTS = 64
 # `field_order` of a codec context: unknown, progressive. Interlaced H.264 is looked at more closely, as far as the second number.
 _NOT_INTERLACED = frozenset((0, 1))
 _FRAMES_TRIED = 16
+# Packets of a file are kept, so as not to read them twice, if they are no more bytes in all, and so many more for each packet.
+_KEPT_BYTES, _PACKET_BYTES = 8 << 20, 500
 # Packets that a decoder may need after a frame's own packet before it must put the frame out.
 _LONGEST_DELAY = 32
 
@@ -75,6 +77,7 @@ class Session:
         self.missing: set[int] = set()
         self.reformatter = VideoReformatter()
         self._coming: Iterator[VideoFrame] | None = None
+        self._kept: list[Packet[VideoStream]] = []
         self._next_number = 0
         self._open()
         self.declared_size = (self.stream.width, self.stream.height)
@@ -101,6 +104,7 @@ class Session:
 
     def reopen(self) -> None:
         self._coming = None
+        self._kept = []
         self.container.close()
         self._open()
 
@@ -109,14 +113,26 @@ class Session:
 
     def build_index(self) -> FrameIndex:
         """Find out which frames there are. Raises NoDecodableFramesError, LimitError."""
-        index = index_packets(self.container, self.stream, self.path, self.limits)
+        index = index_packets(self._all_packets(), self.container, self.stream, self.path, self.limits)
         if index is None or self._fields_apart(index):
-            self.reopen()
-            packets = self.container.demux(self.stream)
+            if index is not None or not self._kept:
+                self.reopen()
+            packets = chain(self._kept, (self._flush_packet(),)) if self._kept else self.container.demux(self.stream)
             index = index_by_decoding(packets, self.container, self.stream, self.path, self.limits)
         elif 0 < len(index.suspects) <= _MOST_SUSPECTS:
             index = self._without_missing(index)
         return index
+
+    def _all_packets(self) -> Iterator[Packet[VideoStream]]:
+        """All packets from the beginning on; if they are few they are kept."""
+        kept, num_bytes = cast("list[Packet[VideoStream]]", []), 0
+        for packet in self.container.demux(self.stream):
+            num_bytes += packet.size + _PACKET_BYTES
+            if packet.size and num_bytes <= _KEPT_BYTES:
+                kept.append(packet)
+            yield packet
+        if num_bytes <= _KEPT_BYTES:
+            self._kept = kept
 
     def _fields_apart(self, index: FrameIndex) -> bool:
         """Whether the fields of interlaced H.264 come in packets of their own, so that packets count each frame twice."""
@@ -287,6 +303,8 @@ class Session:
 
     def _packets_from(self, index: FrameIndex, start: int) -> Iterator[tuple[int, Packet[VideoStream]]]:
         """Packets with their places, from `start` (a keyframe's) on, wherever the demuxer lands on seeking."""
+        if self._kept:
+            return zip(count(start), self._kept[start:], strict=False)
         which = int(np.searchsorted(index.key_position, start))
         pts, dts = int(index.key_pts[which]), int(index.key_dts[which])
         for stamp in dict.fromkeys((pts, dts if abs(dts) < 1 << 62 else pts)):

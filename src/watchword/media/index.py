@@ -93,9 +93,11 @@ class _Packets:
     warnings: list[str] = field(default_factory=list)
 
 
-def index_packets(container: InputContainer, stream: VideoStream, path: Path, limits: Limits) -> FrameIndex | None:
+def index_packets(
+    packets: Iterator[Packet[VideoStream]], container: InputContainer, stream: VideoStream, path: Path, limits: Limits
+) -> FrameIndex | None:
     """Index a stream by its packets; None where they cannot tell which frames are shown, and when."""
-    seen = _read_packets(container, stream, path, limits)
+    seen = _read_packets(packets, stream, path, limits)
     pts, dts = np.frombuffer(seen.pts, np.int64), np.frombuffer(seen.dts, np.int64)
     shown, key = np.frombuffer(seen.shown, np.bool_).copy(), np.frombuffer(seen.key, np.bool_).copy()
     if not key.any() or stream.codec_context.codec.canonical_name not in _KEYFRAMES_TRUSTED:
@@ -130,10 +132,10 @@ def index_packets(container: InputContainer, stream: VideoStream, path: Path, li
     )
 
 
-def _read_packets(container: InputContainer, stream: VideoStream, path: Path, limits: Limits) -> _Packets:
+def _read_packets(packets: Iterator[Packet[VideoStream]], stream: VideoStream, path: Path, limits: Limits) -> _Packets:
     seen, tests = _Packets(), packet_tests(stream)
     try:
-        for packet in container.demux(stream):
+        for packet in packets:
             if not packet.size:
                 continue
             if not seen.pts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 
 import av
@@ -24,6 +25,7 @@ from watchword.media.limits import DEFAULT_LIMITS, Limits
 
 Path = str | os.PathLike[str]
 
+URL_PROBLEM = "URLs are not fetched; download the file and give its path"
 _MP4_BOXES = {b"moov", b"ftyp", b"mdat", b"free", b"skip", b"wide", b"moof", b"pnot", b"styp", b"sidx", b"uuid"}
 
 
@@ -62,8 +64,7 @@ def _open(path: Path) -> int:
         flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
         descriptor = os.open(path, os.O_RDONLY | flags)
     except (FileNotFoundError, NotADirectoryError):
-        found = "a link that leads nowhere" if os.path.islink(path) else "no such file"
-        raise MissingFileError(path, f"{found}; check the path") from None
+        raise MissingFileError(path, _why_missing(path)) from None
     except ValueError:
         raise MissingFileError(path, "no file can have this name; check the path") from None
     except OSError as error:
@@ -84,6 +85,18 @@ def _check_size(path: Path, descriptor: int, num_bytes: int, limits: Limits) -> 
     if num_bytes == 0:
         raise EmptyFileError(path, "the file is empty (0 bytes); fetch or record it again")
     raise LimitError(path, f"{num_bytes} bytes, more than Limits.max_bytes = {limits.max_bytes}; raise it")
+
+
+def is_url(path: Path) -> bool:
+    """Whether a path that leads to nothing was meant as a URL; one that was a `pathlib.Path` has lost a slash."""
+    return re.match(r"[a-z][a-z0-9+.-]+:/", os.fsdecode(path), re.IGNORECASE) is not None and not os.path.lexists(path)
+
+
+def _why_missing(path: Path) -> str:
+    if is_url(path):
+        return URL_PROBLEM
+    found = "a link that leads nowhere" if os.path.islink(path) else "no such file"
+    return f"{found}; check the path"
 
 
 def _require_file(path: Path, status: os.stat_result) -> None:

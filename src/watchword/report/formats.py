@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ..xclip.tagging import NONE_OF_THESE, ClipResult, Tag
 from .run import TaggingRun
-from .text import clock, printable, to_json
+from .text import clock, fitting, printable, to_json
 
 __all__ = ["as_csv", "as_json", "as_srt", "as_table", "result_row"]
 
@@ -92,8 +92,12 @@ def as_srt(run: TaggingRun, result: ClipResult) -> str:
     return "\n".join(f"{n}\n{_srt_time(start)} --> {_srt_time(end)}\n{label}\n" for n, (start, end, label) in enumerate(cues, start=1))
 
 
-def as_table(run: TaggingRun) -> Table:
-    """A table for the terminal: one line a label, or with windows one line a window."""
+def as_table(run: TaggingRun, *, encoding: str | None = None) -> Table:
+    """A table for the terminal: one line a label, or with windows one line a window; in characters that its ``encoding`` has."""
+
+    def shown(text: str, style: str = "") -> Text:
+        return Text(fitting(printable(text), encoding), style=style)
+
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("file", overflow="fold")
     if run.windowed:
@@ -102,16 +106,16 @@ def as_table(run: TaggingRun) -> Table:
     table.add_column("score", justify="right", no_wrap=True)
     table.add_column("match", justify="right", no_wrap=True)
     for result in run.results:
-        path = Text(printable(result.path))
+        path = shown(result.path)
         if result.failure:
             cells = [Text(f"failed: {result.failure.reason}", style="red"), Text(), Text()]
             table.add_row(path, *([Text()] if run.windowed else []), *cells)
         for window in [] if result.failure else run.windows(result):
             times = [clock(time, decimals=_decimals(run)) for time in (window.start_seconds, window.end_seconds)]
-            span = [Text("–".join(times))] if run.windowed else []
+            span = [shown("–".join(times))] if run.windowed else []
             for number, (label, score, match) in enumerate(_lines(window.tags)):
                 style = "dim" if label == NONE_OF_THESE else "bold" if number == 0 else ""
-                table.add_row(path, *span, Text(label, style=style), Text(score), Text(match))
+                table.add_row(path, *span, shown(label, style), Text(score), Text(match))
                 path, span = Text(), [Text()] * len(span)
     return table
 
@@ -126,7 +130,7 @@ def _lines(tags: list[Tag]) -> Iterator[tuple[str, str, str]]:
     if not tags:
         yield NONE_OF_THESE, "", ""
     for tag in tags:
-        yield printable(tag.label), f"{tag.score:.2f}", f"{tag.match:.2f}"
+        yield tag.label, f"{tag.score:.2f}", f"{tag.match:.2f}"
 
 
 def _answer(run: TaggingRun, tags: list[Tag]) -> dict[str, Any]:

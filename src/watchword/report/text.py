@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["clock", "duration", "printable", "to_json"]
+__all__ = ["clock", "duration", "fitting", "printable", "to_json"]
+
+_STAND_INS = (
+    {"–": "-", "—": "-", "−": "-", "…": "...", "±": "+/-", "×": "x", "°": " degrees"} | dict.fromkeys("‘’", "'") | dict.fromkeys("“”", '"')
+)
 
 
 def clock(seconds: float, *, decimals: int = 0) -> str:
@@ -25,9 +29,23 @@ def duration(seconds: float) -> str:
 
 def printable(text: str) -> str:
     """The text on one line, fit for any output: control characters and half surrogates written as escapes."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode("ascii") for character in text
-    )
+    return "".join(character if character.isprintable() else _escape(character) for character in text)
+
+
+def fitting(text: str, encoding: str | None) -> str:
+    """The text in characters that an output of this encoding has: typographic signs as plain stand-ins, all others as escapes."""
+    encoding = encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return "".join(
+            character if character.encode(encoding, "ignore") else _STAND_INS.get(character) or _escape(character) for character in text
+        )
+    return text
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def to_json(values: Any, *, indent: int | None = None) -> str:

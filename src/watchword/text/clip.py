@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -44,10 +44,12 @@ def tokenize(texts: str | Sequence[str], *, context_length: int = CONTEXT_LENGTH
 
     Raises:
         LabelError: a text is too long and ``truncate`` is off.
-        InputError: an element is not a string, or ``context_length`` leaves no room for a token.
+        InputError: the texts are no list or an element is not a string, or ``context_length`` leaves no room for a token.
     """
-    if context_length < 3:
-        raise InputError(f"context_length is {context_length}, but start token, text and end token need at least 3")
+    if not isinstance(context_length, int) or context_length < 3:
+        raise InputError(f"context_length is {context_length!r}, but start token, text and end token need at least 3")
+    if not isinstance(texts, Iterable) or isinstance(texts, bytes):
+        raise InputError(f"texts are {type(texts).__name__}, but must be a string or a list of strings")
     texts = [texts] if isinstance(texts, str) else list(texts)
     rows = torch.zeros(len(texts), context_length, dtype=torch.int64)
     too_long: list[str] = []

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ..errors import CheckpointError, ConfigError, InputError
-from ..files import replacing, write_text
+from ..files import filling, replacing, write_text
 from . import clip_start, huggingface, registry
 from .config import XClipConfig
 from .downloads import fetch, is_repository_id
@@ -101,20 +101,20 @@ def save(model: XClip, folder: str | Path) -> None:
     The configuration (activation, preprocessing, class names, ...) stands in both files, so that a later edit of one is noticed.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     values = model.config.as_dict()
-    _write_weights(folder, model.state_dict(), {METADATA_KEY: json.dumps(values)})
-    _write_json(folder / CONFIG_FILE, {"model_type": MODEL_TYPE, **values})
+    with filling(folder, (WEIGHTS_FILE, CONFIG_FILE)):
+        _write_weights(folder, model.state_dict(), {METADATA_KEY: json.dumps(values)})
+        _write_json(folder / CONFIG_FILE, {"model_type": MODEL_TYPE, **values})
 
 
 def save_huggingface(model: XClip, folder: str | Path) -> None:
     """Write the folder that ``transformers.XCLIPModel.from_pretrained`` reads, preprocessing included."""
     folder = Path(folder)
     values = huggingface.config_to_huggingface(model.config)
-    folder.mkdir(parents=True, exist_ok=True)
-    _write_weights(folder, huggingface.state_to_huggingface(model.state_dict()), {})
-    _write_json(folder / PREPROCESSOR_FILE, huggingface.preprocessing_to_huggingface(model.config.preprocessing))
-    _write_json(folder / CONFIG_FILE, values)
+    with filling(folder, (WEIGHTS_FILE, PREPROCESSOR_FILE, CONFIG_FILE)):
+        _write_weights(folder, huggingface.state_to_huggingface(model.state_dict()), {})
+        _write_json(folder / PREPROCESSOR_FILE, huggingface.preprocessing_to_huggingface(model.config.preprocessing))
+        _write_json(folder / CONFIG_FILE, values)
 
 
 def _load_named(name: str, huggingface_heads: bool, hub: dict[str, Any]) -> XClip:

@@ -23,8 +23,8 @@ from huggingface_hub import PyTorchModelHubMixin
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ..errors import InputError
 from ..layers import Attention, DropPath, TransformerBlock, activation_function, attend
+from .checks import check_clips, check_features, check_token_ids
 from .config import HEAD_SIZE, XClipConfig
 
 __all__ = ["VideoFeatures", "XClip", "XClipOutput", "is_new_part"]
@@ -269,14 +269,7 @@ class XClip(
         Raises InputError if T or R differ from what the weights were made for, or the numbers are whole.
         """
         config = self.config
-        if not video.is_floating_point():
-            raise InputError(f"clips must be normalised floats, but are {video.dtype}: prepare frames with watchword.xclip.load_clip")
-        expected = (config.num_frames, 3, config.image_size, config.image_size)
-        if video.ndim != 5 or tuple(video.shape[1:]) != expected:
-            raise InputError(
-                f"these weights take clips of {config.num_frames} frames, (batch, {', '.join(map(str, expected))}), "
-                f"but the input has {video.shape[1] if video.ndim > 1 else 0} frames, shape {tuple(video.shape)}"
-            )
+        check_clips(video, config)
         frames, patches = self.visual(video.to(self.visual.conv1.weight.dtype))
         integrated = self.mit(frames) if self.mit is not None else frames.mean(dim=1)
         if self.prompts_generator is None:
@@ -291,7 +284,10 @@ class XClip(
 
         The end token is the largest id of a row (spec section 4). Columns after the last end token of the batch are not computed,
         which is exact: the encoder is causal.
+
+        Raises InputError for other shapes or types, and for ids outside the vocabulary.
         """
+        check_token_ids(token_ids, self.config)
         ends = token_ids.argmax(dim=-1)
         length = int(ends.max()) + 1
         return self.encode_words(self.token_embedding(token_ids[:, :length]), ends)
@@ -308,8 +304,9 @@ class XClip(
     def score(self, features: VideoFeatures, text: Tensor) -> Tensor:
         """Logits (B, K) of each label's text feature (K, E) for each video, by the video-specific prompts (spec sections 5 and 6).
 
-        Labels do not influence one another: scoring in chunks gives the same numbers.
+        Labels do not influence one another: scoring in chunks gives the same numbers. Raises InputError for other shapes or types.
         """
+        check_features(features, text, self.config, self.logit_scale.dtype)
         labels = text.unsqueeze(0)
         if self.prompts_generator is not None:
             labels = labels + self.prompts_generator(text, features.content)
