@@ -25,16 +25,18 @@ def train(
 ) -> None:
     """Train a model as a recipe says. The finished model is in OUT/model, the curves in OUT/metrics.jsonl and OUT/tensorboard.
 
-    Killed at any moment, the same command goes on from the last saved step and ends with the same weights.
+    Killed at any moment, the same command goes on from the last saved step and ends with the same weights. Under torchrun its processes
+    share each batch.
     """
     with warnings_as_notes():
-        from ..training import load_recipe, run
+        from ..training import is_first, load_recipe, run
         from ..xclip.tagging import find_device
 
         chosen = load_recipe(recipe, {"training.device": str(find_device(device)), **dict(_parse(change) for change in changes)})
         results = run(chosen, out, progress=not quiet, report=note)
-    note(f"the model is in {out / 'model'}: watchword tag CLIP --labels ... --model {out / 'model'}")
-    print(json.dumps(results))
+    if is_first():
+        note(f"the model is in {out / 'model'}: watchword tag CLIP --labels ... --model {out / 'model'}")
+        print(json.dumps(results))
 
 
 def _parse(change: str) -> tuple[str, Any]:

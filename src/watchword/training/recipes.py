@@ -23,6 +23,7 @@ from ..xclip.mixing import Mixing
 from ..xclip.model import XClip
 from ..xclip.recipe import ImageTextProgram, SupervisedProgram, expand_to_video
 from .loop import Program, train
+from .parallel import in_turn, is_first, joined
 from .settings import TrainingSettings
 
 __all__ = ["Recipe", "load_recipe", "run"]
@@ -154,19 +155,23 @@ def run(
 ) -> dict[str, Any]:
     """Train as the recipe says, in ``folder``, resuming what is there; rendered data is kept beside it, for other runs to use.
 
-    ``report`` is told what will be trained. Returns the final evaluation; the model is in ``folder/model``.
+    ``report`` is told what will be trained. Returns the final evaluation; the model is in ``folder/model``. Under torchrun the processes
+    work together, and all return the evaluation.
     """
     folder = Path(folder)
-    torch.manual_seed(recipe.training.seed)
-    report("preparing the data")
-    program = _image_text(recipe, folder.parent) if isinstance(recipe, ImageTextRecipe) else _supervised(recipe, folder.parent)
-    program.parameter_groups(recipe.training.optimizer)  # decides what is frozen
-    counts = [sum(p.numel() for p in program.model.parameters() if p.requires_grad or not trained) / 1e6 for trained in (True, False)]
-    report(
-        f"{program.name}: training {counts[0]:.2f} of {counts[1]:.2f} million parameters on {len(program.dataset)} samples, "
-        f"{recipe.training.num_steps} steps of {recipe.training.batch_size}"
-    )
-    return train(program, recipe.training, folder, progress=progress)
+    with joined(recipe.training.device) as device:
+        report = report if is_first() else lambda line: None
+        torch.manual_seed(recipe.training.seed)
+        report("preparing the data")
+        with in_turn():
+            program = _image_text(recipe, folder.parent) if isinstance(recipe, ImageTextRecipe) else _supervised(recipe, folder.parent)
+        program.parameter_groups(recipe.training.optimizer)  # decides what is frozen
+        counts = [sum(p.numel() for p in program.model.parameters() if p.requires_grad or not trained) / 1e6 for trained in (True, False)]
+        report(
+            f"{program.name}: training {counts[0]:.2f} of {counts[1]:.2f} million parameters on {len(program.dataset)} samples, "
+            f"{recipe.training.num_steps} steps of {recipe.training.batch_size}"
+        )
+        return train(program, recipe.training.model_copy(update={"device": device}), folder, progress=progress)
 
 
 def _config(recipe: ImageTextRecipe | SupervisedRecipe, class_names: Sequence[str] = ()) -> XClipConfig:

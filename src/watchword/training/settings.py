@@ -38,7 +38,8 @@ class TrainingSettings(BaseModel):
     ``batch_size`` counts samples of one step, which are computed in ``accumulation`` parts one after another to save memory; the
     gradient is that of the whole batch, for losses that are means over samples (a contrastive loss is not). ``checkpoint_every`` steps
     the run can be resumed from; a run that is killed repeats at most so many. ``precision``: the type matrix products are computed in
-    (autocast); weights stay float32.
+    (autocast); weights stay float32. ``parallel``: how torchrun's processes share the work, see ``watchword.training.parallel``; the
+    batch is that of all of them together.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -54,3 +55,4 @@ class TrainingSettings(BaseModel):
     log_every: int = Field(default=10, gt=0)
     num_workers: int = Field(default=0, ge=0)
     device: str = "cpu"
+    parallel: Literal["ddp", "fsdp"] = "ddp"
