@@ -34,7 +34,8 @@ def train(
     """Train a model as a recipe says, or on clips of your own classes with settings chosen for them.
 
     The finished model is in OUT/model, the curves in OUT/metrics.jsonl and OUT/tensorboard; --labels-from also writes OUT/report.html and
-    the recipe. Killed at any moment, the same command goes on from the last saved step and ends with the same weights.
+    the recipe. Killed at any moment, the same command goes on from the last saved step and ends with the same weights. Under torchrun the
+    processes share each batch.
     """
     if (recipe is None) == (labels_from is None):
         raise InputError("train takes a recipe or --labels-from FOLDER" + (", not both" if recipe else ""))
@@ -46,14 +47,15 @@ def train(
     if model is not None or seed:
         raise InputError("--model and --seed go with --labels-from: change a recipe with --set start=... and --set training.seed=...")
     with warnings_as_notes():
-        from ..training import load_recipe, run
+        from ..training import is_first, load_recipe, run
         from ..xclip.tagging import find_device
 
         assert recipe is not None
         chosen = load_recipe(recipe, {"training.device": str(find_device(device)), **dict(_parse(change) for change in changes)}, tiny=tiny)
         results = run(chosen, out, progress=not quiet, report=note)
-    note(f"the model is in {out / 'model'}: watchword tag CLIP --labels ... --model {out / 'model'}")
-    print(json.dumps(results))
+    if is_first():
+        note(f"the model is in {out / 'model'}: watchword tag CLIP --labels ... --model {out / 'model'}")
+        print(json.dumps(results))
 
 
 def _learn(folder: Path, out: Path, *, model: str | None, seed: int, device: str, progress: bool) -> None:

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ..files import write_text
 
-__all__ = ["RunLog"]
+__all__ = ["NoLog", "RunLog"]
 
 
 class RunLog:
@@ -68,3 +68,19 @@ class RunLog:
         for name, value in scalars.items():
             self.writer.add_scalar(name, value, step)  # type: ignore[no-untyped-call]
         self.bar.update(self.task, note="  ".join(f"{name} {value:.4g}" for name, value in list(scalars.items())[:3]))
+
+
+class NoLog:
+    """The log of a process that is not the one to speak."""
+
+    def __enter__(self) -> NoLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def advance(self, step: int) -> None:
+        pass
+
+    def record(self, step: int, numbers: dict[str, Any]) -> None:
+        pass

@@ -3,12 +3,15 @@
 A run is a folder. It holds ``state.pt`` (what to resume from), ``metrics.jsonl`` and TensorBoard curves, ``settings.json`` and, in the
 end, ``model/``. Killed at any moment and started again, it goes on where the last state was and ends with the same weights, bit for bit
 on the CPU with the same number of threads: the data order, augmentations and dropout of a step depend on the seed and the step alone.
+
+Several processes (``parallel``) compute each step on shares of its batch. Only the first of them writes.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,13 +19,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from .. import processes
 from ..datasets import batches
 from ..errors import ConfigError
 from ..files import write_text
-from .checkpoint import load_state, save_state
-from .log import RunLog
+from .log import NoLog, RunLog
 from .measures import Waiting, peak_memory_megabytes
 from .optimizers import Optimizers
+from .parallel import Layout
 from .schedule import released_rate, warmup_cosine
 from .settings import OptimizerSettings, TrainingSettings
 
@@ -43,19 +47,25 @@ class Program(Protocol):
         ...
 
     def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of a batch on the model's device, and other numbers to log."""
+        """The loss of a batch on the model's device, and other numbers to log: means over its samples.
+
+        Of several processes each is given its share of the samples, and the loss of all is the mean weighted by numbers of samples.
+        """
         ...
 
     def evaluate(self) -> dict[str, Any]:
-        """Numbers on held-out data; called with the model in evaluation mode and without gradients."""
+        """Numbers on held-out data; called with the model in evaluation mode and without gradients.
+
+        Called on every process, which computes its ``processes.share`` and gives the numbers of all of them.
+        """
         ...
 
     def checkpoint_activations(self) -> None:
         """From now on compute the model's activations anew for the gradients instead of keeping them."""
         ...
 
-    def save(self, folder: Path) -> None:
-        """Write the finished model."""
+    def save(self, folder: Path, weights: dict[str, Tensor]) -> None:
+        """Write the finished model, whose state dict is ``weights``; called on one process."""
         ...
 
 
@@ -65,28 +75,33 @@ def train(program: Program, settings: TrainingSettings, folder: str | Path, *, p
     Returns the final evaluation. Raises ConfigError if the folder belongs to a run with other settings.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    _claim(folder, program, settings)
+    first = processes.rank() == 0
+    if first:
+        folder.mkdir(parents=True, exist_ok=True)
+        _claim(folder, program, settings)
+    if settings.precision == "float16" and settings.parallel == "fsdp" and processes.count() > 1:
+        raise ConfigError("float16 is not offered with fsdp, whose shards overflow apart: use precision bfloat16 or parallel ddp")
     model = program.model.to(settings.device)
-    optimizer = Optimizers(program.parameter_groups(settings.optimizer), settings.optimizer)
-    base_rates = [group["lr"] for group in optimizer.param_groups]
-    scaler = torch.amp.GradScaler(torch.device(settings.device).type, enabled=settings.precision == "float16")  # type: ignore[attr-defined]
     if settings.checkpoint_activations:
         program.checkpoint_activations()
-    state = load_state(folder / "state.pt")
+    layout = Layout(model, program.parameter_groups(settings.optimizer), kind=settings.parallel, device=settings.device)
+    optimizer = Optimizers(layout.parameter_groups, settings.optimizer)
+    base_rates = [group["lr"] for group in optimizer.param_groups]
+    scaler = torch.amp.GradScaler(torch.device(settings.device).type, enabled=settings.precision == "float16")  # type: ignore[attr-defined]
+    saved = layout.load(folder / "state.pt", optimizer)
     start = 0
-    if state is not None:
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        scaler.load_state_dict(state.get("scaler", {}))
-        start = state["step"]
-    with RunLog(folder, start_step=start, num_steps=settings.num_steps, description=program.name, progress=progress) as log:
+    if saved is not None:
+        scaler.load_state_dict(saved["scaler"])
+        start = saved["step"]
+    with (
+        RunLog(folder, start_step=start, num_steps=settings.num_steps, description=program.name, progress=progress) if first else NoLog()
+    ) as log:
         began = time.monotonic()
         batches = Waiting(_load(program.dataset, settings, start))
         for step, batch in enumerate(batches, start=start):
             for group, base in zip(optimizer.param_groups, base_rates, strict=True):
                 group["lr"] = _rate(step, base, settings, len(program.dataset))
-            numbers = _step(program, model, optimizer, scaler, settings, step, batch)
+            numbers = _step(program, layout, optimizer, scaler, settings, step, batch)
             done = step + 1
             log.advance(done)
             if step == start:
@@ -96,7 +111,7 @@ def train(program: Program, settings: TrainingSettings, folder: str | Path, *, p
                 log.record(
                     done,
                     {
-                        **{k: float(v) for k, v in numbers.items()},
+                        **{k: float(v) for k, v in processes.total(numbers).items()},
                         "learning_rate": optimizer.param_groups[0]["lr"],
                         "samples_per_second": round(rate, 2),
                         "data_wait_share": round(batches.share(), 4),
@@ -104,20 +119,21 @@ def train(program: Program, settings: TrainingSettings, folder: str | Path, *, p
                     },
                 )
             if settings.evaluate_every and done % settings.evaluate_every == 0 and done < settings.num_steps:
-                log.record(done, _evaluate(program, model))
+                log.record(done, layout.evaluate(program.evaluate))
             if done % settings.checkpoint_every == 0 or done == settings.num_steps:
-                states = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}
-                save_state(folder / "state.pt", {**states, "step": done})
-        results = _evaluate(program, model)
+                layout.save(folder / "state.pt", optimizer, {"step": done, "scaler": scaler.state_dict()})
+        results = layout.evaluate(program.evaluate)
         log.record(settings.num_steps, results)
-    program.save(folder / "model")
+    weights = layout.weights()
+    if first:
+        program.save(folder / "model", weights)
     return results
 
 
 def _claim(folder: Path, program: Program, settings: TrainingSettings) -> None:
     """Write the settings, or refuse a folder whose run had others: its state would be resumed into another training."""
     path = folder / "settings.json"
-    unimportant = {"device", "num_workers", "checkpoint_activations"}  # they may change: the weights do not depend on them
+    unimportant = {"device", "num_workers", "parallel", "checkpoint_activations"}  # they may change: the weights do not depend on them
     text = json.dumps({"program": program.name, **settings.model_dump(exclude=unimportant)}, indent=1)
     if path.exists() and path.read_text() != text:
         raise ConfigError(f"{folder} holds a run with other settings (see settings.json there); name another folder or delete it")
@@ -126,27 +142,32 @@ def _claim(folder: Path, program: Program, settings: TrainingSettings) -> None:
 
 def _load(dataset: Dataset[dict[str, Any]], settings: TrainingSettings, start: int) -> DataLoader[dict[str, Any]]:
     num_samples = len(dataset)  # type: ignore[arg-type]
-    positions = batches(num_samples, settings.batch_size, seed=settings.seed, start_step=start, num_steps=settings.num_steps)
+    whole = batches(num_samples, settings.batch_size, seed=settings.seed, start_step=start, num_steps=settings.num_steps)
+    shares = _shares(settings)
+    positions = ([batch[place] for share in shares for place in share] for batch in whole)
     # spawn: a forked child would inherit this process's threads in an unknown state.
     context = "spawn" if settings.num_workers else None
     return DataLoader(dataset, batch_sampler=positions, num_workers=settings.num_workers, multiprocessing_context=context)  # type: ignore[arg-type]
 
 
 def _step(
-    program: Program, model: nn.Module, optimizer: Optimizers, scaler: Any, settings: TrainingSettings, step: int, batch: dict[str, Any]
+    program: Program, layout: Layout, optimizer: Optimizers, scaler: Any, settings: TrainingSettings, step: int, batch: dict[str, Any]
 ) -> dict[str, Tensor]:
-    model.train()
-    torch.manual_seed(settings.seed * 1_000_003 + step)  # dropout of a step is the same after a resume
+    layout.model.train()
+    # Dropout of a step is the same after a resume, and another on each process.
+    torch.manual_seed((processes.rank() * 1_000_003 + settings.seed) * 1_000_003 + step)
     batch = {name: value.to(settings.device) if isinstance(value, Tensor) else value for name, value in batch.items()}
     total: dict[str, Tensor] = {}
-    for part in _parts(batch, settings):
-        low = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(settings.precision)
-        with torch.autocast(torch.device(settings.device).type, dtype=low, enabled=low is not None):
-            loss, numbers = program.loss(part)
-        if not torch.isfinite(loss):
-            raise ConfigError(f"the loss is {float(loss)} at step {step + 1}; lower the learning rate or use precision float32")
-        share = len(next(iter(part.values()))) / settings.batch_size
-        scaler.scale(loss * share).backward()
+    parts = _parts(batch, settings)
+    low = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(settings.precision)
+    for number, part in enumerate(parts, start=1):
+        with layout.reducing(number == len(parts)):
+            with torch.autocast(torch.device(settings.device).type, dtype=low, enabled=low is not None):
+                loss, numbers = layout(program.loss, part)
+            if not torch.isfinite(loss):
+                raise ConfigError(f"the loss is {float(loss)} at step {step + 1}; lower the learning rate or use precision float32")
+            share = len(next(iter(part.values()))) / settings.batch_size
+            scaler.scale(loss * share * processes.count()).backward()  # gradients are means over processes
         total = {name: total.get(name, 0) + share * value.detach() for name, value in {"loss": loss, **numbers}.items()}
     scaler.unscale_(optimizer)
     if settings.optimizer.clip_gradient_norm is not None:
@@ -158,9 +179,21 @@ def _step(
     return total
 
 
+def _shares(settings: TrainingSettings) -> list[range]:
+    """Of each part of a batch that is computed at once, the samples that are this process's."""
+    size, num_parts = settings.batch_size, min(settings.accumulation, settings.batch_size)
+    if size // num_parts < processes.count():
+        raise ConfigError(
+            f"a batch of {size} samples in {num_parts} parts leaves some of {processes.count()} processes without one; "
+            "raise training.batch_size or lower training.accumulation"
+        )
+    ends = [size * part // num_parts for part in range(num_parts + 1)]
+    return [range(start, end)[own.start : own.stop] for start, end in pairwise(ends) for own in (processes.share(end - start),)]
+
+
 def _parts(batch: dict[str, Any], settings: TrainingSettings) -> list[dict[str, Any]]:
-    size = -(-settings.batch_size // settings.accumulation)
-    return [{name: values[start : start + size] for name, values in batch.items()} for start in range(0, settings.batch_size, size)]
+    ends = [0, *accumulate(len(share) for share in _shares(settings))]
+    return [{name: values[start:end] for name, values in batch.items()} for start, end in pairwise(ends)]
 
 
 def _rate(step: int, base: float, settings: TrainingSettings, num_samples: int) -> float:
@@ -178,9 +211,3 @@ def _rate(step: int, base: float, settings: TrainingSettings, num_samples: int) 
         iterations_per_epoch=max(accumulation, num_samples * accumulation // settings.batch_size),
         accumulation=accumulation,
     )
-
-
-def _evaluate(program: Program, model: nn.Module) -> dict[str, Any]:
-    model.eval()
-    with torch.inference_mode():
-        return program.evaluate()

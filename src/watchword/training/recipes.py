@@ -24,6 +24,7 @@ from ..xclip.mixing import Mixing
 from ..xclip.model import XClip
 from ..xclip.recipe import ImageTextProgram, SupervisedProgram, expand_to_video, trained_parameters
 from .loop import Program, train
+from .parallel import in_turn, is_first, joined
 from .schema import Checked, ImageTextRecipe, Recipe, SupervisedRecipe, VideosData
 from .tiny import shrink
 
@@ -106,19 +107,23 @@ def run(
 ) -> dict[str, Any]:
     """Train as the recipe says, in ``folder``, resuming what is there; rendered data is kept beside it, for other runs to use.
 
-    ``report`` is told what will be trained. Returns the final evaluation; the model is in ``folder/model``.
+    ``report`` is told what will be trained. Returns the final evaluation; the model is in ``folder/model``. Under torchrun the processes
+    work together, and all return the evaluation.
     """
     folder = Path(folder)
-    torch.manual_seed(recipe.training.seed)
-    report("preparing the data")
-    program = _image_text(recipe, folder.parent) if isinstance(recipe, ImageTextRecipe) else _supervised(recipe, folder.parent)
-    settings = recipe.training.for_samples(len(program.dataset))
-    program.parameter_groups(settings.optimizer)  # decides what is frozen
-    report(
-        f"{program.name}: {trained_parameters(program.model)} on {len(program.dataset)} samples, "
-        f"{settings.num_steps} steps of {settings.batch_size}"
-    )
-    return train(program, settings, folder, progress=progress)
+    with joined(recipe.training.device) as device:
+        report = report if is_first() else lambda line: None
+        torch.manual_seed(recipe.training.seed)
+        report("preparing the data")
+        with in_turn():
+            program = _image_text(recipe, folder.parent) if isinstance(recipe, ImageTextRecipe) else _supervised(recipe, folder.parent)
+        settings = recipe.training.for_samples(len(program.dataset)).model_copy(update={"device": device})
+        program.parameter_groups(settings.optimizer)  # decides what is frozen
+        report(
+            f"{program.name}: {trained_parameters(program.model)} on {len(program.dataset)} samples, "
+            f"{settings.num_steps} steps of {settings.batch_size}"
+        )
+        return train(program, settings, folder, progress=progress)
 
 
 def _config(recipe: ImageTextRecipe | SupervisedRecipe, class_names: Sequence[str] = (), start: XClip | None = None) -> XClipConfig:

@@ -41,7 +41,8 @@ class TrainingSettings(BaseModel):
     the run can be resumed from; a run that is killed repeats at most so many. ``precision``: the type matrix products are computed in
     (autocast); weights stay float32, and with float16 the loss is scaled so that small gradients survive (a step whose gradients
     overflow is left out). ``checkpoint_activations`` computes activations anew for the gradients instead of keeping them: the same
-    gradients with less memory and more time.
+    gradients with less memory and more time. ``parallel``: how torchrun's processes share the work, see ``watchword.training.parallel``;
+    the batch is that of all of them together.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -59,6 +60,7 @@ class TrainingSettings(BaseModel):
     log_every: int = Field(default=10, gt=0)
     num_workers: int = Field(default=0, ge=0)
     device: str = "cpu"
+    parallel: Literal["ddp", "fsdp"] = "ddp"
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:

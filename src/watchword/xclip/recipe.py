@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .. import processes
 from ..layers import contrastive_loss
 from ..text import tokenize
 from .config import XClipConfig
@@ -59,23 +61,27 @@ class ImageTextProgram:
 
     def evaluate(self) -> dict[str, Any]:
         """For each kind of caption, retrieval of the right one among all of that kind of 512 held-out stills, in percent."""
-        samples = [self.held_out[0, index] for index in range(min(512, len(self.held_out)))]
-        frames = torch.stack([torch.as_tensor(sample["frames"]) for sample in samples])
         device = self.model.logit_scale.device
-        features = self.model.encode_video(to_tensor(frames, self.model.config.preprocessing).to(device))
-        results = {}
-        for kind in range(len(samples[0]["captions"])):
-            told, right = torch.unique(torch.tensor([sample["captions"][kind] for sample in samples]), return_inverse=True)
-            text = self.model.encode_text(self.held_out_ids[told].to(device))
-            guesses = self.model.score(features, text).argmax(dim=1).cpu()
-            results[f"caption_retrieval_{kind + 1}"] = 100 * (guesses == right).float().mean().item()
-        return results
+        own = processes.share(min(512, len(self.held_out)))
+        samples = [self.held_out[0, index] for index in own]
+        captions = np.array([told for part in processes.gather([sample["captions"] for sample in samples]) for told in part])
+        kinds = [np.unique(of_kind, return_inverse=True) for of_kind in captions.T]
+        num_right = np.zeros(len(kinds))
+        if samples:
+            frames = torch.stack([torch.as_tensor(sample["frames"]) for sample in samples])
+            features = self.model.encode_video(to_tensor(frames, self.model.config.preprocessing).to(device))
+            for kind, (told, right) in enumerate(kinds):
+                text = self.model.encode_text(self.held_out_ids[torch.from_numpy(told)].to(device))
+                guesses = self.model.score(features, text).argmax(dim=1).cpu().numpy()
+                num_right[kind] = np.sum(guesses == right[own.start : own.stop])
+        shares = 100 * np.sum(processes.gather(num_right), axis=0) / len(captions)
+        return {f"caption_retrieval_{kind}": float(share) for kind, share in enumerate(shares, start=1)}
 
     def checkpoint_activations(self) -> None:
         self.model.checkpoint_activations()
 
-    def save(self, folder: Path) -> None:
-        self.model.eval().save_pretrained(folder)
+    def save(self, folder: Path, weights: dict[str, Tensor]) -> None:
+        save_weights(self.model.config, weights, folder)
 
 
 class SupervisedProgram:
@@ -135,19 +141,28 @@ class SupervisedProgram:
         device = self.model.logit_scale.device
         text = self.model.encode_text(self.token_ids.to(device))
         num_right = 0
-        for start in range(0, len(self.held_out), 32):
-            samples = [self.held_out[0, index] for index in range(start, min(start + 32, len(self.held_out)))]
+        own = processes.share(len(self.held_out))
+        for start in range(0, len(own), 32):
+            samples = [self.held_out[0, index] for index in own[start : start + 32]]
             frames = torch.stack([torch.as_tensor(sample["frames"]) for sample in samples])
             features = self.model.encode_video(to_tensor(frames, self.model.config.preprocessing).to(device))
             guesses = self.model.score(features, text).argmax(dim=1).tolist()
             num_right += sum(guess == sample["label"] for guess, sample in zip(guesses, samples, strict=True))
-        return {"held_out_top1": 100 * num_right / len(self.held_out), "num_held_out": len(self.held_out)}
+        num_right, num_held_out = (sum(numbers) for numbers in zip(*processes.gather((num_right, len(own))), strict=True))
+        return {"held_out_top1": 100 * num_right / num_held_out, "num_held_out": num_held_out}
 
     def checkpoint_activations(self) -> None:
         self.model.checkpoint_activations()
 
-    def save(self, folder: Path) -> None:
-        self.model.eval().save_pretrained(folder)
+    def save(self, folder: Path, weights: dict[str, Tensor]) -> None:
+        save_weights(self.model.config, weights, folder)
+
+
+def save_weights(config: XClipConfig, weights: dict[str, Tensor], folder: Path) -> None:
+    """Write a model of these weights, which need not lie in one model: it may be spread over processes."""
+    model = XClip(config)
+    model.load_state_dict(weights)
+    model.eval().save_pretrained(folder)
 
 
 def expand_to_video(image_text: XClip, config: XClipConfig) -> XClip:
