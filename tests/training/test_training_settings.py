@@ -44,7 +44,7 @@ class Clips:
 
 def program(trained: Trained = "all", clips: Clips | None = None, **changes: Any) -> SupervisedProgram:
     clips = clips or Clips()
-    options: dict[str, Any] = dict(class_names=CLASSES, trained=trained, label_smoothing=0.1, mixing=None, held_out=Clips())
+    options: dict[str, Any] = dict(class_names=CLASSES, trained=trained, label_smoothing=0.1, mixing=None, held_out={"held_out": Clips()})
     return SupervisedProgram(tiny_model(**changes), clips, **options)
 
 

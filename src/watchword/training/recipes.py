@@ -17,6 +17,7 @@ from ..datasets.videos import VideoClips
 from ..errors import ConfigError
 from ..playground import PHRASES
 from ..xclip import clip_start
+from ..xclip.class_heads import make_head
 from ..xclip.config import XClipConfig
 from ..xclip.initialisation import begin_small, sinusoid
 from ..xclip.inputs import to_tensor
@@ -165,6 +166,7 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
         samples = [
             PlaygroundClips(data.num_clips, shots=data.shots, seed=data.seed, split="train", augment=recipe.augment, **sizes),
             PlaygroundClips(data.num_held_out, seed=data.seed + 1, split="unseen", **sizes),
+            PlaygroundClips(data.num_held_out, seed=data.seed + 2, split="train", **sizes),
         ]
     model = XClip(config) if start is None else expand_to_video(start, config)
     with torch.no_grad():
@@ -180,7 +182,15 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
         trained=recipe.trained,
         label_smoothing=recipe.label_smoothing,
         mixing=Mixing(**recipe.mixing.model_dump()) if recipe.mixing else None,
-        held_out=samples[1],
+        held_out=dict(zip(("held_out", "seen"), samples[1:], strict=False)),
+        head=make_head(
+            recipe.head,
+            model,
+            config.class_names,
+            text_learns=recipe.trained in ("all", "text"),
+            templates=recipe.templates,
+            num_vectors=recipe.num_context_vectors,
+        ),
     )
 
 

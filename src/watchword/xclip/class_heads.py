@@ -32,13 +32,17 @@ class ClassHead(nn.Module):
         self.text_learns = text_learns
         self.kept: Tensor | None = None
 
+    def ids(self, model: XClip) -> Tensor:
+        return self.token_ids.to(model.logit_scale.device)
+
     def encode(self, model: XClip) -> Tensor:
-        """The classes' text features (K, E)."""
-        raise TypeError("a head says how it encodes its classes")
+        """The classes' text features (K, E): their names, read by the text encoder."""
+        return model.encode_text(self.ids(model))
 
     def text(self, model: XClip) -> Tensor:
-        """``encode``, once for all where the text does not learn. Evaluation never takes what an earlier step kept."""
-        if self.text_learns or not self.training:
+        """``encode``: at each training step where the text learns, else once, until the next of these steps."""
+        if self.text_learns and self.training:
+            self.kept = None
             return self.encode(model)
         if self.kept is None:
             with torch.no_grad():
@@ -50,10 +54,7 @@ class ClassHead(nn.Module):
 
 
 class NameHead(ClassHead):
-    """The class names, read by the text encoder."""
-
-    def encode(self, model: XClip) -> Tensor:
-        return model.encode_text(self.token_ids)
+    """The class names, as the paper does it."""
 
 
 class EnsembleHead(ClassHead):
@@ -67,7 +68,7 @@ class EnsembleHead(ClassHead):
         self.num_templates = len(templates)
 
     def encode(self, model: XClip) -> Tensor:
-        features = F.normalize(model.encode_text(self.token_ids), dim=-1)
+        features = F.normalize(super().encode(model), dim=-1)
         return F.normalize(features.view(self.num_templates, -1, features.shape[-1]).mean(dim=0), dim=-1)
 
 
@@ -84,8 +85,9 @@ class ContextHead(ClassHead):
         self.context = nn.Parameter(torch.randn(num_vectors, model.config.text_width) * 0.02)
 
     def encode(self, model: XClip) -> Tensor:
-        ends = self.token_ids.argmax(dim=1)
-        words = model.token_embedding(self.token_ids[:, : int(ends.max()) + 1])
+        ids = self.ids(model)
+        ends = ids.argmax(dim=1)
+        words = model.token_embedding(ids[:, : int(ends.max()) + 1])
         context = self.context.expand(len(words), -1, -1)
         return model.encode_words(torch.cat([words[:, :1], context, words[:, 1:]], dim=1), ends + len(self.context))
 

@@ -344,8 +344,8 @@ class XClip(
 
 
 def is_new_part(name: str) -> bool:
-    """Whether a parameter of this name is one that X-CLIP adds to CLIP."""
-    return name.startswith(("mit.", "prompts_")) or ".message_" in name
+    """Whether a parameter of this name is one that X-CLIP adds to CLIP, or a class head in training."""
+    return name.startswith(("mit.", "prompts_", "class_head.")) or ".message_" in name
 
 
 def _initialise_linear(linear: nn.Linear, std: float) -> None:

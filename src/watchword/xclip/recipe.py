@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from .. import processes
+from ..files import replacing
 from ..layers import contrastive_loss
 from ..text import tokenize
+from .class_heads import NameHead
 from .config import XClipConfig
 from .inputs import to_tensor
 from .mixing import Mixing, smoothed_targets
@@ -27,7 +30,7 @@ __all__ = ["ImageTextProgram", "SupervisedProgram", "Trained", "expand_to_video"
 Trained = Literal["all", "video", "text", "new"]
 
 MAX_LOGIT_SCALE = math.log(100)  # as in CLIP's training
-_PARTS = ("image-text", "mit", "prompts", "message_")
+_PARTS = ("image-text", "mit", "prompts", "message_", "class_head")
 
 
 class ImageTextProgram:
@@ -91,7 +94,8 @@ class SupervisedProgram:
         dataset: gives ``frames`` uint8 (T, R, R, 3) and ``label``, an index into ``class_names``.
         trained: which branches learn, see ``parameter_groups``; the paper's own runs take ``video``.
         mixing: mixup and cutmix of the training clips, or None.
-        held_out: the same kind of data set, for ``evaluate``.
+        held_out: data sets of the same kind by name, for ``evaluate``.
+        head: how classes are scored, see ``class_heads.make_head``; by their names if None.
     """
 
     name = "supervised"
@@ -105,26 +109,18 @@ class SupervisedProgram:
         trained: Trained,
         label_smoothing: float,
         mixing: Mixing | None,
-        held_out: Any,
+        held_out: Mapping[str, Any],
+        head: nn.Module | None = None,
     ) -> None:
         self.model, self.dataset, self.held_out = model, dataset, held_out
         self.class_names, self.trained, self.label_smoothing = tuple(class_names), trained, label_smoothing
         self.mixing = mixing
-        self.token_ids = tokenize(self.class_names, context_length=model.config.context_length)
-        self.text: Tensor | None = None  # of the frozen text encoder
+        self.head = head or NameHead(model, self.class_names, text_learns=trained in ("all", "text"))
+        if list(self.head.parameters()):
+            model.class_head = self.head  # so that it is optimised, spread and saved with the rest
 
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
         return parameter_groups(self.model, optimizer, trained=self.trained)
-
-    def class_features(self) -> Tensor:
-        """The text features (K, E) of all class names: computed anew where the text encoder learns, once where it is frozen."""
-        device = self.model.logit_scale.device
-        if self.trained in ("all", "text"):
-            return self.model.encode_text(self.token_ids.to(device))
-        if self.text is None:
-            with torch.no_grad():
-                self.text = self.model.encode_text(self.token_ids.to(device))
-        return self.text
 
     def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         video = to_tensor(batch["frames"], self.model.config.preprocessing)
@@ -132,24 +128,26 @@ class SupervisedProgram:
         if self.mixing is not None:
             video, targets = self.mixing.draw(len(video), *video.shape[-2:])(video, targets)
         features = self.model.encode_video(video)
-        logits = self.model.score(features, self.class_features())
+        logits = self.head.train()(self.model, features)
         right = logits.detach().argmax(dim=1) == batch["label"]
         return F.cross_entropy(logits, targets), {"top1": 100 * right.float().mean()}
 
     def evaluate(self) -> dict[str, Any]:
-        """Top-1 in percent over the held-out clips, every one counted once."""
-        device = self.model.logit_scale.device
-        text = self.model.encode_text(self.token_ids.to(device))
-        num_right = 0
-        own = processes.share(len(self.held_out))
-        for start in range(0, len(own), 32):
-            samples = [self.held_out[0, index] for index in own[start : start + 32]]
-            frames = torch.stack([torch.as_tensor(sample["frames"]) for sample in samples])
-            features = self.model.encode_video(to_tensor(frames, self.model.config.preprocessing).to(device))
-            guesses = self.model.score(features, text).argmax(dim=1).tolist()
-            num_right += sum(guess == sample["label"] for guess, sample in zip(guesses, samples, strict=True))
-        num_right, num_held_out = (sum(numbers) for numbers in zip(*processes.gather((num_right, len(own))), strict=True))
-        return {"held_out_top1": 100 * num_right / num_held_out, "num_held_out": num_held_out}
+        """Top-1 in percent over each of the held-out sets, every clip counted once."""
+        results: dict[str, Any] = {}
+        for name, dataset in self.held_out.items():
+            own = processes.share(len(dataset))
+            num_right = sum(self._num_right(dataset, own[start : start + 32]) for start in range(0, len(own), 32))
+            right, counted = (sum(numbers) for numbers in zip(*processes.gather((num_right, len(own))), strict=True))
+            results |= {f"{name}_top1": 100 * right / counted, f"num_{name}": counted}
+        return results
+
+    def _num_right(self, dataset: Any, places: range) -> int:
+        samples = [dataset[0, index] for index in places]
+        frames = torch.stack([torch.as_tensor(sample["frames"]) for sample in samples]).to(self.model.logit_scale.device)
+        features = self.model.encode_video(to_tensor(frames, self.model.config.preprocessing))
+        guesses = self.head.eval()(self.model, features).argmax(dim=1).tolist()
+        return sum(guess == sample["label"] for guess, sample in zip(guesses, samples, strict=True))
 
     def checkpoint_activations(self) -> None:
         self.model.checkpoint_activations()
@@ -159,10 +157,17 @@ class SupervisedProgram:
 
 
 def save_weights(config: XClipConfig, weights: dict[str, Tensor], folder: Path) -> None:
-    """Write a model of these weights, which need not lie in one model: it may be spread over processes."""
+    """Write a model of these weights, which need not lie in one model: it may be spread over processes.
+
+    A class head's own weights, which no model takes, are written beside it.
+    """
+    head = {name.removeprefix("class_head."): tensor for name, tensor in weights.items() if name.startswith("class_head.")}
     model = XClip(config)
-    model.load_state_dict(weights)
+    model.load_state_dict({name: tensor for name, tensor in weights.items() if not name.startswith("class_head.")})
     model.eval().save_pretrained(folder)
+    if head:
+        with replacing(folder / "class_head.safetensors") as beside:
+            save_file(head, beside)
 
 
 def expand_to_video(image_text: XClip, config: XClipConfig) -> XClip:
@@ -196,7 +201,7 @@ def parameter_groups(model: nn.Module, optimizer: Any, *, trained: Trained) -> l
         parameter.requires_grad_(_branch(name) in branches)
         if not parameter.requires_grad:
             continue
-        part = next((part for part in ("prompts", "mit", "message_") if part in name), "image-text")
+        part = next((part for part in _PARTS[1:] if part in name), "image-text")
         decays = not (parameter.ndim == 1 or name.endswith(".bias") or "positional_embedding" in name)
         inside = "resblocks." in name or "decoder." in name
         groups[part, decays, optimizer.muon_learning_rate is not None and inside and parameter.ndim == 2].append(parameter)
