@@ -134,7 +134,7 @@ def _peer_step(
     learning = [parameter for parameter in peer.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(learning, lr=OPTIMIZER.learning_rate, weight_decay=OPTIMIZER.weight_decay, foreach=True)
     peer.train()
-    ids = program.token_ids[:, : int(program.token_ids.argmax(dim=-1).max()) + 1]
+    ids = program.head.token_ids[:, : int(program.head.token_ids.argmax(dim=-1).max()) + 1]
     mask = (torch.arange(ids.shape[1]) <= ids.argmax(dim=-1, keepdim=True)).long()
 
     def step() -> Tensor:
