@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import tarfile
@@ -121,10 +122,14 @@ def test_wrong_arguments(clips: Path) -> None:
 
 
 def test_videos_in_an_archive(clips: Path, tmp_path: Path) -> None:
+    data = (clips / "yoga" / "3.mp4").read_bytes()
     with tarfile.open(tmp_path / "videos.tar", "w") as tar:
-        tar.add(clips, ".")
-        tar.add(clips / "yoga" / "3.mp4", "copy.mp4")
-    (tmp_path / "train.txt").write_text("tai_chi/0.mp4 0\nyoga/3.mp4 1\ncopy.mp4 1\ngone.mp4 1\n")
+        for name, last in (("yoga/3", 1), ("copy", 1), ("same size", 2)):
+            entry = tarfile.TarInfo(f"{name}.mp4")
+            content = data + b"\0\0\0\x09free" + bytes([last])
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    (tmp_path / "train.txt").write_text("yoga/3.mp4 1\ncopy.mp4 1\ngone.mp4 1\nsame size.mp4 0\n")
     check = check_videos(tmp_path / "train.txt", root=tmp_path / "videos.tar", classes=["tai chi", "yoga"])
     assert found(check) == {("missing", "gone.mp4", None), ("same_content", "copy.mp4", "yoga")}
     assert check.num_readable == 3

@@ -265,8 +265,7 @@ def _class_folders(source: Path, names: Sequence[str]) -> AnnotationList:
     classes = tuple(name for name in names if (source / name).is_dir() and not name.startswith("."))
     videos: list[Video] = []
     for name in classes:
-        found = find_media([source / name]).paths  # a folder without any file is listed itself
-        videos += [(path, name) for path in found if path.suffix.lower() in VIDEO_SUFFIXES and path != source / name]
+        videos += [(path, name) for path in find_media([source / name]).paths if path.suffix.lower() in VIDEO_SUFFIXES]
     if not videos:
         raise ConfigError(f"{source}: no videos in folders named after classes, such as {source / 'archery' / 'clip.mp4'}")
     return AnnotationList(str(source), videos, numbered=False, classes=classes)
