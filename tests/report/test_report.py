@@ -193,13 +193,13 @@ def classified(num_classes: int, names: tuple[str, ...] = ()) -> ClassificationR
     return ClassificationResult(protocol="<b> $x$", class_names=names, videos=tuple(videos))
 
 
-@pytest.mark.parametrize("num_classes", [2, 40, 41, 150])
+@pytest.mark.parametrize("num_classes", [2, 12, 41])
 def test_confusion_grows_with_the_classes_and_is_dark_on_its_diagonal(num_classes: int) -> None:
     with Image.open(io.BytesIO(confusion(classified(num_classes, ("$x^2$", "日本語"))))) as picture:
         assert picture.width >= 11 * num_classes and picture.height >= 11 * num_classes
         pixels = np.asarray(picture.convert("RGB")).reshape(-1, 3).astype(int)
     dark_blue = (pixels[:, 2] - pixels[:, 0] > 90) & (pixels[:, 0] < 90)
-    cell = (0.42 * 130 if num_classes <= 40 else 0.13 * 100) ** 2
+    cell = (max(0.42, 1.6 / num_classes) * 130 if num_classes <= 40 else 0.13 * 100) ** 2
     assert dark_blue.sum() == pytest.approx(num_classes * cell, rel=0.35)
 
 

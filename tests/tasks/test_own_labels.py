@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import subprocess
@@ -49,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def watchword(*arguments: object) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": "/nonexistent", "NO_COLOR": "1"}
     command = [sys.executable, "-m", "watchword", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=1200)
 
 
 class _Page(HTMLParser):
@@ -77,7 +76,7 @@ def test_class_folders_give_a_model_that_tags_and_a_report(folder: Path, tmp_pat
 
     model = XClip.from_pretrained(out / "model")
     assert model.config.class_names == ("blue thing", "red thing") and model.config.weights == "my clips"
-    lists = [{row["path"]: row["label"] for row in csv.DictReader((out / name).open(newline=""))} for name in ("train.csv", "held_out.csv")]
+    lists = [{str(path): label for path, label in read_annotations(out / name)} for name in ("train.csv", "held_out.csv")]
     assert [len(videos) for videos in lists] == [6, 2] and not lists[0].keys() & lists[1].keys()
 
     tagged = watchword("tag", *lists[1], "--model", out / "model", "--format", "json")

@@ -6,6 +6,7 @@ The choices are written down as a recipe and two lists, so that they can be read
 from __future__ import annotations
 
 import os
+import shlex
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,7 +40,9 @@ MIN_EPOCHS, MAX_EPOCHS = 4, 20
 BATCH_SIZE = 8
 PAPER_RATE, PAPER_WIDTH = 8e-6, 768  # learning rate of the paper's base models
 NEW_PARTS_FACTOR, TRAINED_PARTS_FACTOR = 10.0, 4.0
-BYTES_PER_ACTIVATION = 160  # kept a layer for each number of a token's width, measured on B/32 in float32
+BYTES_PER_ACTIVATION = 90  # kept a layer for each number of the tokens: 0.34 GB a clip of B/32 with 8 frames, measured in float32
+
+_LISTS = {"annotations": "train", "held_out": "held_out"}  # keys of a recipe's data, and files in the run's folder
 
 Video = tuple[Path, str]
 
@@ -100,28 +103,33 @@ def prepare(folder: str | Path, out: str | Path, *, model: str, start: XClip, se
     train, held_out, left_out = split_folder(folder, seed=seed)
     class_names = tuple(sorted({label for _, label in train}))
     path, lists = out / "recipe.yaml", {"train.csv": train, "held_out.csv": held_out}
-    if path.exists():
-        recipe = load_recipe(path, {"training.device": device})
-        assert isinstance(recipe, SupervisedRecipe)
-        same = recipe.start == model and recipe.training.seed == seed
-        if not same or any(read_annotations(out / name) != [(Path(os.path.abspath(p)), c) for p, c in lists[name]] for name in lists):
-            raise ConfigError(f"{out} holds a run of other clips, another seed or another start: name another folder or delete it")
-    else:
-        recipe = SupervisedRecipe(
-            program="supervised",
-            name=folder.resolve().name or "own labels",
-            model={name: value for name, value in start.config.as_dict().items() if name not in ("class_names", "weights")},
-            start=model,
-            data={"kind": "videos", "annotations": out.resolve() / "train.csv", "held_out": out.resolve() / "held_out.csv"},  # type: ignore[arg-type]
-            training=choose_settings(start, len(train), seed=seed, device=device, new_parts=model.startswith(PREFIX)),  # type: ignore[arg-type]
-        )
+    if not path.exists():
+        settings = choose_settings(start, len(train), seed=seed, device=device, new_parts=model.startswith(PREFIX))
         out.mkdir(parents=True, exist_ok=True)
         for name, videos in lists.items():
             write_annotations(out / name, videos)
-        values = recipe.model_dump(mode="json", exclude_unset=True, exclude={"training": {"device"}})
-        head = f"# Made by: watchword train --labels-from {folder} --out {out}\n"
-        write_text(path, head + yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+        write_text(path, _recipe_text(folder, out, model, start, settings))
+    recipe = load_recipe(path, {"training.device": device})
+    assert isinstance(recipe, SupervisedRecipe)
+    same = recipe.start == model and recipe.training.seed == seed
+    if not same or any(read_annotations(out / name) != [(Path(os.path.abspath(p)), c) for p, c in lists[name]] for name in lists):
+        raise ConfigError(f"{out} holds a run of other clips, another seed or another start: name another folder or delete it")
     return Plan(train=train, held_out=held_out, left_out=left_out, class_names=class_names, recipe=recipe)
+
+
+def _recipe_text(folder: Path, out: Path, model: str, start: XClip, settings: dict[str, Any]) -> str:
+    recipe = {
+        "program": "supervised",
+        "name": folder.resolve().name or "own labels",
+        "model": {name: value for name, value in start.config.as_dict().items() if name not in ("class_names", "weights")},
+        "start": model,
+        "data": {"kind": "videos", **{key: str(out.resolve() / f"{name}.csv") for key, name in _LISTS.items()}},
+        "training": settings,
+    }
+    checked = SupervisedRecipe.model_validate(recipe)
+    values = checked.model_dump(mode="json", exclude_unset=True, exclude={"training": {"device"}})
+    head = f"# Made by: watchword train --labels-from {shlex.quote(str(folder))} --out {shlex.quote(str(out))}\n"
+    return head + yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
 
 def split_folder(folder: str | Path, *, seed: int) -> tuple[list[Video], list[Video], list[Problem]]:
