@@ -92,8 +92,10 @@ def tag(
             )
             say_model(run)
             collect(run, _until_failure(results, strict), format)
-        print_results(run, format)
-        num_unwritten = write_reports(run, picture, report)
+        try:
+            print_results(run, format)
+        finally:  # also for a reader that has seen enough
+            num_unwritten = write_reports(run, picture, report)
     raise typer.Exit(_finish(run, len(files)) or (SOME_FAILED if num_unwritten else ALL_DONE))
 
 
@@ -204,8 +206,8 @@ def _find(paths: Sequence[str]) -> list[Path]:
     if len(found.problems) == len(found.paths):
         first, *others = found.problems.values()
         raise InputError(first + (f"; and {len(others)} more without a video" if others else ""))
-    for path, problem in found.problems.items():
-        if path.is_dir():  # of a URL its reader says so
+    for place, problem in found.problems.items():
+        if place.is_dir():  # of a URL its reader says so
             note(f"note: {problem}")
     if found.num_left_out:
         note(f"note: {found.num_left_out} other files in the folders are neither video nor sound by their ending: left out")
