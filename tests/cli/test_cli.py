@@ -101,6 +101,7 @@ def test_help_names_the_commands(watchword: Any) -> None:
         ["train", "--labels-from", "no such folder", "--model", "MODEL", "--out", "run"],
         ["tag", "CLIP", "--labels", LABELS, "--report", "n" * 300],
         ["tag", "CLIP", "--labels", LABELS, "--model", "./nowhere"],
+        ["demo", "--output", "IN_CLIP"],
         ["convert", "MODEL", "MODEL"],
         ["convert", "MODEL", "IN_CLIP"],
         ["convert", "MODEL", "n" * 300],
@@ -266,6 +267,24 @@ def test_a_picture_that_cannot_be_written_does_not_take_the_page_with_it(watchwo
     assert outcome.code == 1
     assert "making coffee" in outcome.out and "making coffee" in (tmp_path / "report.html").read_text()
     assert f"failed: cannot write {str(tmp_path / 'strip.png')!r}" in outcome.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("target", ["/dev/full", "closed", "broken pipe"])
+def test_an_output_that_takes_nothing_is_no_crash_and_the_page_is_written(model: str, clip: Path, tmp_path: Path, target: str) -> None:
+    command = [sys.executable, "-m", "watchword", "tag", str(clip), "--labels", LABELS, "--model", model, "--report", "page.html"]
+    if target == "broken pipe":
+        reader, output = os.pipe()
+        os.close(reader)
+    else:
+        output = os.open("/dev/full", os.O_WRONLY)
+    shell = ["sh", "-c", '"$@" >&-', "sh", *command] if target == "closed" else command
+    done = subprocess.run(shell, stdout=output, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    os.close(output)
+    assert done.returncode == (0 if target == "closed" else 1)
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+    assert ("No space left" in done.stderr) == (target == "/dev/full")
+    assert (tmp_path / "page.html").exists()
 
 
 def test_an_output_without_unicode_gets_plain_characters(model: str, clip: Path) -> None:

@@ -45,8 +45,10 @@ def options(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and give its exit code: 0 done, 1 some inputs failed, 2 wrong usage or nothing usable, 130 interrupted."""
     given = _global_flags_first(list(sys.argv[1:] if arguments is None else arguments))
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        if hasattr(stream := getattr(sys, name), "reconfigure"):
             stream.reconfigure(errors="watchword.escape")
     try:
         code = app(given, prog_name="watchword", standalone_mode=False)
@@ -58,8 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return USAGE_ERROR
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # what a command does not expect: a full disk, an output that is gone
+        if "--debug" in given:
+            raise
+        if error.filename is None:  # its rest would fail again when Python ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # whoever read our output has seen enough
+            note(f"watchword: cannot write {repr(error.filename) if error.filename else 'the output'}: {error.strerror}")
         return 1
     return code if isinstance(code, int) else 0
 

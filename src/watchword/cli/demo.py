@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from .notes import note, print_table, progress, warnings_as_notes, write_beside
+from .notes import note, print_table, progress, warnings_as_notes, write_beside, writing
 from .tag import Format, collect, describe, say_model, write_reports
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def demo(
     from ..playground import sample_scene, write_clip
 
     clips = output / "clips"
-    clips.mkdir(parents=True, exist_ok=True)
+    with writing(clips):
+        clips.mkdir(parents=True, exist_ok=True)
     scenes = [sample_scene(1_000_000_007 + seed * 1000 + number, split="unseen") for number in range(num_clips)]
     paths = [clips / f"{number:03}.mp4" for number in range(num_clips)]
     note(f"rendering {num_clips} clips of combinations that the model has never seen, into {clips}")

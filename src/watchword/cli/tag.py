@@ -102,8 +102,10 @@ def tag(
             )
             say_model(run)
             collect(run, _until_failure(results, strict), format)
-        print_results(run, format)
-        num_unwritten = write_reports(run, picture, report)
+        try:
+            print_results(run, format)
+        finally:  # also for a reader that has seen enough
+            num_unwritten = write_reports(run, picture, report)
     raise typer.Exit(_finish(run, len(files)) or (SOME_FAILED if num_unwritten else ALL_DONE))
 
 
