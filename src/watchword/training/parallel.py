@@ -19,7 +19,13 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
+)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -59,7 +65,7 @@ def joined(device: str) -> Iterator[str]:
         if not isinstance(error, dist.DistError) and "gloo" not in str(error):
             raise
         raise WatchwordError(
-            f"process {processes.rank()} lost another one of this run, whose own message says why; "
+            f"process {processes.rank()} lost another process of this run, which torchrun names below; "
             "the same command goes on from the last saved step"
         ) from error
     dist.destroy_process_group()  # not after an error: it would wait for processes that are gone
@@ -130,7 +136,7 @@ class Layout:
             place, _, leaf = name.rpartition(".")
             old = self.model.get_parameter(name)
             setattr(self.model.get_submodule(place), leaf, nn.Parameter(old.detach().view(1), requires_grad=old.requires_grad))
-        # It warns of modules whose outputs are views: in-place operations alone harm them, and blocks' outputs are only added to others.
+        # It warns of modules whose outputs are views, as in-place operations on these would harm; there are none on a block's output.
         warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
         mesh = init_device_mesh(torch.device(device).type, (processes.count(),))
         for module in reversed(list(self.model.modules())):  # inner ones first
@@ -198,7 +204,8 @@ class Layout:
             return None
         self._reshape_scalars((1,), weights, moments)
         options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=processes.count() > 1)
-        set_state_dict(self.model, optimizer.optimizers, model_state_dict=weights, optim_state_dict=moments, options=options)
+        set_model_state_dict(self.model, weights, options=options)
+        set_optimizer_state_dict(self.model, optimizer.optimizers, moments, options=options)
         return rest
 
     def _reshape_scalars(self, shape: tuple[int, ...], weights: dict[str, Any], moments: dict[str, Any]) -> None:

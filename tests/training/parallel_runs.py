@@ -1,0 +1,122 @@
+"""Trainings of both programs in every layout: called by test_parallel in one process, and run by torchrun in two."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tiny_clips import tiny_model
+from watchword import processes
+from watchword.errors import ConfigError
+from watchword.training import TrainingSettings, load_recipe, parallel, run, train
+from watchword.training.parallel import joined
+from watchword.xclip.recipe import ImageTextProgram, SupervisedProgram
+
+NAMES = ("a cat", "a small dog", "two birds flying", "rain")
+PROGRAMS = ("supervised", "image_text")
+SETTINGS: dict[str, Any] = {
+    "num_steps": 3,
+    "batch_size": 5,  # uneven shares
+    "checkpoint_every": 1,
+    "evaluate_every": 2,  # a forward pass of another kind in the midst of training
+    "log_every": 1,
+    "optimizer": {"learning_rate": 1e-3, "eps": 1e-3, "clip_gradient_norm": 1.0},
+}
+
+
+class Noise:
+    """Clips of noise, each with a label or with captions of two kinds."""
+
+    captions = NAMES
+
+    def __init__(self, num_samples: int, *, num_frames: int, seed: int) -> None:
+        self.num_samples, self.num_frames, self.seed = num_samples, num_frames, seed
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def __getitem__(self, position: tuple[int, int]) -> dict[str, Any]:
+        draw = np.random.default_rng((self.seed, *position))
+        frames = draw.integers(0, 256, (self.num_frames, 32, 32, 3), dtype=np.uint8)
+        number = position[1] % len(NAMES)
+        if self.num_frames == 1:
+            return {"frames": frames, "captions": np.array([number, number // 2])}
+        return {"frames": frames, "label": number}
+
+
+def program(name: str) -> ImageTextProgram | SupervisedProgram:
+    if name == "image_text":
+        data = [Noise(count, num_frames=1, seed=count) for count in (12, 7)]
+        model = tiny_model(num_frames=1, message="off", mit_layers=0, prompt_layers=0, context_length=16)
+        return ImageTextProgram(model, data[0], held_out=data[1])
+    data = [Noise(count, num_frames=4, seed=count) for count in (12, 7)]
+    options: dict[str, Any] = dict(class_names=NAMES, train_text=True, label_smoothing=0.1, mixing=None)
+    return SupervisedProgram(tiny_model(context_length=16), data[0], held_out=data[1], **options)
+
+
+def settings(name: str, layout: str) -> TrainingSettings:
+    values = {**SETTINGS, "parallel": "fsdp" if layout == "fsdp" else "ddp"}
+    if name == "image_text":
+        values["optimizer"] = {**values["optimizer"], "muon_learning_rate": 2e-3}
+    else:
+        values["accumulation"] = 2
+    return TrainingSettings.model_validate(values)
+
+
+def trained(name: str, layout: str, folder: Path, *, state_from: Path | None = None) -> dict[str, Any]:
+    """Train in ``folder``, from the state after the first step of another run if one is given."""
+    if state_from is not None and processes.rank() == 0:
+        folder.mkdir(parents=True)
+        shutil.copy(state_from / "state-1.pt", folder / "state.pt")
+    return train(program(name), settings(name, layout), folder, progress=False)
+
+
+@contextmanager
+def every_state_kept() -> Iterator[None]:
+    """Each ``state.pt`` is kept beside itself as ``state-STEP.pt``, too."""
+    write = parallel.save_state
+
+    def save_state(path: Path, state: dict[str, Any]) -> None:
+        write(path, state)
+        shutil.copy(path, path.with_name(f"state-{state['step']}.pt"))
+
+    parallel.save_state = save_state
+    try:
+        yield
+    finally:
+        parallel.save_state = write
+
+
+def main(folder: Path, recipe: Path, killed: Path) -> None:
+    """All that two processes do: every program in every layout, each from the others' states, and the rest of a killed run."""
+    results: dict[str, Any] = {}
+    with joined("cpu"):
+        for name in PROGRAMS:
+            for layout in ("ddp", "fsdp"):
+                results[f"{name}-{layout}"] = trained(name, layout, folder / f"{name}-{layout}")
+        for before, after in (("one", "ddp"), ("one", "fsdp"), ("ddp", "fsdp"), ("fsdp", "ddp")):
+            target = folder / f"supervised-{before}-{after}"
+            results[target.name] = trained("supervised", after, target, state_from=folder / f"supervised-{before}")
+        changes = {"training.parallel": "fsdp"}
+        for out in (killed.with_name("whole"), killed):
+            results[out.name] = run(load_recipe(recipe, changes), out, progress=False)
+        try:
+            one = settings("supervised", "ddp").model_copy(update={"batch_size": 3, "accumulation": 2})
+            train(program("supervised"), one, folder / "refused", progress=False)
+        except ConfigError as error:
+            results["refused"] = str(error)
+        (folder / f"results-{processes.rank()}.json").write_text(json.dumps(results))
+
+
+if __name__ == "__main__":
+    with every_state_kept():
+        main(*map(Path, sys.argv[1:]))
