@@ -163,6 +163,8 @@ def test_accuracies_and_tables() -> None:
         "name": "making coffee", "num_videos": 3, "top1": pytest.approx(100 / 3), "taken_for": "going backpacking", "num_taken": 2,
     }  # fmt: skip
     assert result.per_class[5].top1 is None
+    mostly_right = rows((0, 1), (0, 1), (0, 2)).per_class[0]
+    assert (mostly_right.taken_for, mostly_right.num_taken) == ("going backpacking", 1)
     assert [video.path for video in result.wrong] == ["1.mp4", "2.mp4", "4.mp4"]
     assert rows((0, 1), num_classes=4).top5 is None
     assert result.as_dict()["num_classes_with_videos"] == 3
