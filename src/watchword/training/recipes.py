@@ -29,7 +29,7 @@ __all__ = ["Recipe", "load_recipe", "run"]
 
 
 class _Checked(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class StillsData(_Checked):

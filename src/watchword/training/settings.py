@@ -18,7 +18,7 @@ class OptimizerSettings(BaseModel):
     code does, see ``schedule.released_rate``.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     learning_rate: float = Field(gt=0)
     new_parts_factor: float = Field(default=10.0, gt=0)
@@ -41,7 +41,7 @@ class TrainingSettings(BaseModel):
     (autocast); weights stay float32.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     seed: int = Field(default=0, ge=0)
     num_steps: int = Field(gt=0)
