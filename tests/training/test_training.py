@@ -162,6 +162,8 @@ def test_annotation_lists_are_checked_before_training(tmp_path: Path) -> None:
         ({"data.kind": "films"}, "kind"),
         ({"program": "magic"}, "program"),
         ({"training.optimizer.learning_rate": -1}, "learning_rate"),
+        ({"training.optimizer.learning_rate": float("inf")}, "learning_rate"),
+        ({"training.optimizer.betas": [0.9, float("nan")]}, "betas"),
     ],
 )
 def test_a_wrong_key_or_value_is_named(tmp_path: Path, change: dict[str, Any], named: str) -> None:

@@ -18,7 +18,7 @@ __all__ = ["Checked", "ClipsData", "ImageTextRecipe", "Recipe", "StillsData", "S
 
 
 class Checked(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class StillsData(Checked):

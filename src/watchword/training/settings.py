@@ -18,7 +18,7 @@ class OptimizerSettings(BaseModel):
     does it as the authors' code does, see ``schedule.released_rate``.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     learning_rate: float = Field(gt=0)
     new_parts_factor: float = Field(default=10.0, gt=0)
@@ -45,7 +45,7 @@ class TrainingSettings(BaseModel):
     the batch is that of all of them together.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     seed: int = Field(default=0, ge=0)
     num_steps: int = Field(default=0, ge=0)
