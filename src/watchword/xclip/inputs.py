@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
+from PIL import Image
 from torch import Tensor
 
 from ..errors import InputError
@@ -83,8 +84,13 @@ def _middle(frame: UInt8, *, preprocessing: Preprocessing) -> UInt8:
     if preprocessing.interpolation == "opencv_bilinear":
         width, height = rescaled_size(width, height, preprocessing.short_side)
         return resize(frame, width, height, centre_box(width, height, side))
-    from torchvision.transforms.v2 import functional as transforms  # seconds to import, and only this branch needs it
+    from torchvision.transforms.v2 import functional as transforms  # seconds to import, and only these branches need it
 
+    if preprocessing.interpolation.startswith("pillow_"):
+        mode = transforms.InterpolationMode(preprocessing.interpolation.removeprefix("pillow_"))
+        picture = Image.fromarray(frame)
+        resized = transforms.resize(picture, [side, side] if preprocessing.squash else [preprocessing.short_side], interpolation=mode)
+        return np.array(transforms.center_crop(resized, [side, side]))
     pixels = torch.from_numpy(np.require(frame, requirements=["C", "W"])).permute(2, 0, 1)
     pixels = transforms.resize(pixels, [preprocessing.short_side], antialias=True)
     x, y, _, _ = centre_box(pixels.shape[2], pixels.shape[1], side)

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from ..errors import LabelError
-from ..text import tokenize
 from .model import XClip
 
 __all__ = ["BACKGROUND", "background_labels", "clean_labels", "encode_labels", "evaluating"]
@@ -86,9 +85,9 @@ def encode_labels(model: XClip, labels: Sequence[str], *, truncate: bool = False
         cached.clear()
     missing = [label for label in dict.fromkeys(labels) if (label, truncate) not in cached]
     if missing:
-        ids = tokenize(missing, context_length=model.config.context_length, truncate=truncate)
+        ids = model.tokenize(missing, truncate=truncate)
         by_length = ids.argmax(dim=-1).argsort(stable=True)
-        device = model.text_projection.device
+        device = model.logit_scale.device
         with torch.no_grad(), evaluating(model):
             for chunk in torch.split(by_length, CHUNK_SIZE):
                 features = model.encode_text(ids[chunk].to(device))
@@ -124,8 +123,7 @@ def _cached_features(model: XClip) -> Features:
 
 def _fingerprint(model: XClip) -> Fingerprint:
     """Changes with any text weight. The sums see what the version counters do not: writes through ``.data`` or shared memory."""
-    parts = (model.token_embedding, model.transformer, model.ln_final)
-    weights = [model.positional_embedding, model.text_projection, *(weight for part in parts for weight in part.parameters())]
+    weights = model.text_parameters()
     precision = torch.get_autocast_dtype(weights[0].device.type) if torch.is_autocast_enabled(weights[0].device.type) else None
     versions = tuple((weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in weights)
     with torch.no_grad():
