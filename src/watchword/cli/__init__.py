@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 from ..errors import WatchwordError
-from . import convert, demo, evaluate, models, probe, tag, train
+from . import convert, demo, evaluate, expand, models, probe, tag, train
 
 __all__ = ["app", "main"]
 
@@ -19,7 +19,7 @@ INTERRUPTED = 130
 _GLOBAL_FLAGS = ("--debug", "--offline")
 
 app = typer.Typer(name="watchword", no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-for command in (tag.tag, probe.probe, models.models, convert.convert, demo.demo, train.train, evaluate.evaluate):
+for command in (tag.tag, probe.probe, models.models, convert.convert, expand.expand, demo.demo, train.train, evaluate.evaluate):
     app.command()(command)
 
 

@@ -47,5 +47,5 @@ def _tokenizer(folder: Path, options: tuple[tuple[str, Any], ...]) -> Any:
     try:
         import transformers  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("this model's tokenizer is read by transformers, which is not installed: pip install transformers") from error
+        raise MissingExtraError("this model's tokenizer needs transformers: pip install transformers") from error
     return tokenizer_module().HFTokenizer(str(folder), **dict(options))

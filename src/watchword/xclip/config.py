@@ -29,7 +29,11 @@ def _check_types(config: Any) -> None:
         kinds: tuple[type, ...] = {float: (int, float), type(None): (int, type(None))}.get(type(default), (type(default),))
         parts = value if isinstance(value, tuple) else ()
         inside = (int, float) if default else str  # of mean and std, of class_names
-        if not isinstance(value, kinds) or isinstance(value, bool) != isinstance(default, bool) or not all(isinstance(part, inside) for part in parts):
+        if (
+            not isinstance(value, kinds)
+            or isinstance(value, bool) != isinstance(default, bool)
+            or not all(isinstance(part, inside) for part in parts)
+        ):
             raise ConfigError(f"{type(config).__name__}: {f.name} is {value!r}, but must be of the same type as {default!r}")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -27,7 +28,9 @@ __all__ = ["PREFIX", "load"]
 PREFIX = "open_clip:"
 
 
-def load(source: str, *, num_frames: int, random_weights: bool, seed: int, hub: Mapping[str, Any]) -> ExpandedXClip:
+def load(
+    source: str, *, num_frames: int = 8, random_weights: bool = False, seed: int = 0, hub: Mapping[str, Any] = MappingProxyType({})
+) -> ExpandedXClip:
     """The expanded model, in evaluation mode; at first, its video vector is the mean of the image model's frame vectors.
 
     Args:
@@ -69,6 +72,8 @@ def _stated(source: str, random_weights: bool) -> tuple[str, str, dict[str, Any]
     """Name, tag (or path), architecture and open_clip's entry for the weights."""
     import open_clip  # seconds to import, and only this source needs it
 
+    if not source.startswith(PREFIX):
+        raise InputError(f"{source!r} is no model of open_clip: write {PREFIX}NAME or {PREFIX}NAME/TAG, as watchword models lists them")
     name, _, tag = source.removeprefix(PREFIX).partition("/")
     if name not in open_clip.list_models():
         near = ", ".join(PREFIX + other for other in get_close_matches(name, open_clip.list_models(), n=3, cutoff=0.3))

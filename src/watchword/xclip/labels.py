@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import LabelError
 from .model import XClip
 
-__all__ = ["BACKGROUND", "background_labels", "clean_labels", "encode_labels", "evaluating"]
+__all__ = ["BACKGROUND", "background_labels", "clean_labels", "encode_labels", "evaluating", "match_against"]
 
 CHUNK_SIZE = 64  # labels encoded at a time: short texts together, so that a chunk is no longer than it must be
 MAX_CACHED = 100_000
@@ -69,6 +69,13 @@ def clean_labels(labels: Sequence[str]) -> tuple[tuple[str, ...], str]:
 def background_labels(model: XClip) -> tuple[str, ...]:
     """What a label is measured against: the classes that the weights were trained to tell apart, or else ``BACKGROUND``."""
     return model.config.class_names if len(model.config.class_names) > 1 else BACKGROUND
+
+
+def match_against(model: XClip) -> str:
+    """What a match is measured against, in words; "" where each label is scored by itself."""
+    if model.logit_bias is not None:
+        return ""
+    return "the classes of the weights" if len(model.config.class_names) > 1 else "plain scenes"
 
 
 def encode_labels(model: XClip, labels: Sequence[str], *, truncate: bool = False) -> Tensor:

@@ -55,12 +55,13 @@ def stages_of(tower: Any) -> list[Stage]:
         return [Stage(trunk.blocks, trunk.embed_dim, trunk.feature_info[-1]["reduction"], (1,), class_token=trunk.cls_token is not None)]
     hierarchy = list(getattr(trunk, "layers", None) or getattr(trunk, "stages", None) or [])
     if not hierarchy or not all(hasattr(stage, "blocks") for stage in hierarchy):
-        raise InputError(f"an image tower of type {type(trunk or tower).__name__} has no transformer or ConvNeXt blocks to put messages around")
+        raise InputError(
+            f"an image tower of type {type(trunk or tower).__name__} has no transformer or ConvNeXt blocks to put messages around"
+        )
     axes = (1, 2) if getattr(trunk, "output_fmt", "NCHW") == "NHWC" else (2, 3)
     assert trunk is not None
     return [
-        Stage(stage.blocks, info["num_chs"], info["reduction"], axes)
-        for stage, info in zip(hierarchy, trunk.feature_info, strict=True)
+        Stage(stage.blocks, info["num_chs"], info["reduction"], axes) for stage, info in zip(hierarchy, trunk.feature_info, strict=True)
     ]
 
 
