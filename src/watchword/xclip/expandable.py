@@ -98,7 +98,7 @@ EXPANDABLE = (
         num_parameters=202_086_657,
         num_new_parameters=52_395_520,
         training_data="Merged-2B",
-        use_for="your own words at patch 16; a stronger image tower to train from",
+        use_for="your own words, at the cost of ViT-B-16",
     ),
     Expandable(
         model="PE-Core-B-16",

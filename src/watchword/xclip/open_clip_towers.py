@@ -83,7 +83,7 @@ class MessagingBlock(nn.Module):
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Any:
         frames = x[:, 0] if self.stage.class_token else x.mean(self.stage.token_axes)
-        messages = self.message_fc(frames.unflatten(0, (-1, self.num_frames)))
+        messages = self.message_fc(frames.reshape(-1, self.num_frames, self.stage.width))
         messages = messages + self.message_attn(self.message_ln(messages))
         heard = self.message_out(messages).flatten(0, 1)
         for axis in self.stage.token_axes:
@@ -109,7 +109,7 @@ class FrameTower(nn.Module):
         out: dict[str, Any] = self.tower.forward_intermediates(video.flatten(0, 1), indices=1, output_fmt="NCHW")  # type: ignore[operator]
         tokens: Tensor = out["image_intermediates"][-1].flatten(2).transpose(1, 2)
         frames: Tensor = out["image_features"]
-        return frames.unflatten(0, (batch, time)), tokens.unflatten(0, (batch, time))
+        return frames.view(batch, time, -1), tokens.reshape(batch, time, *tokens.shape[1:])
 
     def set_num_frames(self, num_frames: int) -> None:
         """From now on read clips of so many frames; messages have no positions, so nothing else changes."""
