@@ -18,6 +18,7 @@ from watchword.xclip.open_clip_towers import build_image_text
 pytest.importorskip("open_clip")
 
 SIZE, NUM_FRAMES = 32, 4
+LEARNING_RATE = 2e-3
 PREPROCESSING = Preprocessing(crop_size=SIZE, short_side=SIZE, interpolation="pillow_bicubic")
 ARCHITECTURE: dict[str, Any] = {
     "embed_dim": 64,
@@ -52,15 +53,20 @@ def percent_right(model: ExpandedXClip, clips: Tensor) -> float:
 
 
 def train(model: ExpandedXClip, clips: Tensor, *, num_steps: int) -> None:
-    ids = model.tokenize(LABELS)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=num_steps)
+    """Train all but the text tower, as the paper does."""
+    with torch.no_grad():
+        text = model.encode_text(model.tokenize(LABELS))
+    weights = [weight for name, weight in model.named_parameters() if not name.startswith("text.")]
+    optimizer = torch.optim.AdamW(weights, lr=LEARNING_RATE)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=num_steps)
+    model.train()
     for _ in range(num_steps):
         batch = clips[torch.randint(len(clips), (16,))]
-        loss = F.cross_entropy(model.train()(batch.flatten(0, 1), ids).logits, torch.tensor([0, 1] * 16))
+        logits = model.score(model.encode_video(batch.flatten(0, 1)), text)
+        loss = F.cross_entropy(logits, torch.tensor([0, 1] * 16))
         optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         schedule.step()
 
