@@ -44,7 +44,7 @@ TOWERS: dict[str, dict[str, Any]] = {
     "EVA02: rotary positions, SwiGLU": {"vision_cfg": timm("eva02_tiny_patch14_224", 56, "token", None)},
     "PE-Core: rotary positions, attention pooling": {"vision_cfg": timm("vit_pe_core_tiny_patch16_384", 64, "map", None)},
     "ConvNeXt": {"vision_cfg": timm("test_convnext", 64, "", "linear")},
-    "Swin": {"vision_cfg": timm("swin_tiny_patch4_window7_224", 56, "", "linear")},
+    "Swin": {"vision_cfg": timm("swin_tiny_patch4_window7_224", 64, "", "linear")},
 }
 
 

@@ -41,6 +41,7 @@ def pairs(seeds: range) -> Tensor:
 
 def built(**switches: Any) -> ExpandedXClip:
     image_text = build_image_text(ARCHITECTURE)
+    torch.nn.init.normal_(image_text.text.token_embedding.weight)  # untrained, the labels would be nearly the same
     config = expanded_config(image_text, ARCHITECTURE, num_frames=NUM_FRAMES, preprocessing=PREPROCESSING, **switches)
     return ExpandedXClip(config, image_text)
 
@@ -79,6 +80,6 @@ def test_the_expanded_model_learns_left_from_right_and_the_mean_of_frames_cannot
         train(mean, clips, num_steps=5)
         expanded = built()
         before = percent_right(expanded, held_out)
-        train(expanded, clips, num_steps=200)
+        train(expanded, clips, num_steps=180)
     assert percent_right(mean, held_out) == before == 50  # of a clip and its reverse one is right, whatever the weights
     assert percent_right(expanded, held_out) > 90
