@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["filling", "replacing", "write_text"]
+__all__ = ["copy_files", "filling", "replacing", "write_text"]
 
 
 @contextmanager
@@ -59,3 +59,12 @@ def write_text(path: Path, text: str) -> None:
     """Write UTF-8 with plain line ends, whole or not at all."""
     with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8", newline="\n")
+
+
+def copy_files(source: Path, folder: Path) -> None:
+    """Copy the files of a folder, links followed, into another one, but for those that are there already."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted(source.iterdir()):
+        if path.is_file() and not (folder / path.name).exists():
+            with replacing(folder / path.name) as beside:
+                beside.write_bytes(path.read_bytes())

@@ -410,3 +410,32 @@ def test_demo_with_any_model(watchword: Any, model: str, tmp_path: Path) -> None
     assert outcome.code == 0
     assert "of 2 right" in outcome.out
     assert {"clips", "strip.png", "report.html", "truth.csv"} == {path.name for path in (tmp_path / "demo").iterdir()}
+
+
+def test_expand_and_tag(watchword: Any, clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_clip = pytest.importorskip("open_clip")
+    monkeypatch.setattr(open_clip.factory, "_MODEL_CONFIG_PATHS", list(open_clip.factory._MODEL_CONFIG_PATHS))
+    monkeypatch.setattr(open_clip.factory, "_MODEL_CONFIGS", dict(open_clip.factory._MODEL_CONFIGS))
+    sizes = {
+        "embed_dim": 64,
+        "vision_cfg": {"image_size": 32, "patch_size": 16, "width": 64, "layers": 1},
+        "text_cfg": {"width": 64, "heads": 1, "layers": 1},
+    }
+    (tmp_path / "watchword-tiny.json").write_text(json.dumps(sizes))
+    open_clip.add_model_config(tmp_path / "watchword-tiny.json")
+    arguments = ("expand", "open_clip:watchword-tiny", "--out", tmp_path / "model", "--num-frames", 2)
+    refused = watchword(*arguments)
+    assert refused.code == 2 and "ask for random weights" in refused.err and not (tmp_path / "model").exists()
+    written = watchword(*arguments, "--random-weights")
+    assert written.code == 0 and "2 frames of 32 pixels" in written.err and "all weights are random, as asked" in written.err
+    assert watchword(*arguments, "--random-weights").code == 2  # the folder is there already
+    tagged = watchword("tag", clip, "--labels", LABELS, "--model", tmp_path / "model", "--format", "json")
+    assert tagged.code == 0 and "never trained" in tagged.err
+    assert sum(tag["score"] for tag in json.loads(tagged.out)["results"][0]["tags"]) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_model_of_open_clip_that_is_not_here_is_one_line(watchword: Any, clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    outcome = watchword("tag", clip, "--labels", LABELS, "--model", "open_clip:PE-Core-B-16")
+    assert outcome.code == 2 and "timm/PE-Core-B-16 is not on this machine" in outcome.err
+    assert len(outcome.err.strip().splitlines()) == 1

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import typer
 
-from ..errors import InputError
-from .notes import note, warnings_as_notes, writing
+from .notes import new_folder, note, warnings_as_notes, writing
 
 __all__ = ["convert"]
 
@@ -30,9 +29,7 @@ def convert(
     activation: str | None = typer.Option(None, "--activation", help="For files that do not say it: quick_gelu or gelu."),
 ) -> None:
     """Convert X-CLIP weights. What is missing, extra or of another shape is an error with a table, and nothing is written."""
-    with writing(out):
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise InputError(f"{str(out)!r} is there already: give a new or empty folder")
+    new_folder(out)
     with warnings_as_notes():
         from ..xclip.checkpoints import load, save, save_huggingface
 

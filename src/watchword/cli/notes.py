@@ -17,7 +17,7 @@ from ..report.text import fitting
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["check_writable", "note", "print_table", "progress", "warnings_as_notes", "write_beside", "writing"]
+__all__ = ["check_writable", "new_folder", "note", "print_table", "progress", "warnings_as_notes", "write_beside", "writing"]
 
 
 def note(text: str) -> None:
@@ -84,6 +84,13 @@ def write_beside(path: Path, content: bytes) -> None:
     """Write a file, whole or not at all; InputError if that is not possible."""
     with writing(path), replacing(path) as beside:
         beside.write_bytes(content)
+
+
+def new_folder(path: Path) -> None:
+    """InputError unless a folder can be begun here: it must be new or empty."""
+    with writing(path):
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise InputError(f"{str(path)!r} is there already: give a new or empty folder")
 
 
 @contextmanager

@@ -48,7 +48,9 @@ def tag(
         "-l",
         help='"a, b", a file (one a line, or CSV), kinetics400, kinetics600, hmdb51, ucf101, playground [default: those of the weights].',
     ),
-    model: str = typer.Option(DEFAULT_MODEL, "--model", "-m", help="Name, folder, file or Hub repository; see: watchword models."),
+    model: str = typer.Option(
+        DEFAULT_MODEL, "--model", "-m", help="Name, folder, file, repository, open_clip:NAME; see: watchword models."
+    ),
     window: float | None = typer.Option(None, "--window", help="Seconds of a window: gives a timeline."),
     stride: float | None = typer.Option(None, "--stride", help="Seconds from one window to the next [default: the window]."),
     top: int = typer.Option(5, "--top", min=1, help="Labels shown for each clip or window."),
@@ -66,7 +68,8 @@ def tag(
     """Tag videos with labels in your own words.
 
     SCORE is a label's share among your labels (they add up to 1). MATCH is its share if it stood alone against a fixed background
-    of other things, so it is low if none of your labels fits. With one label the score is the match.
+    of other things, so it is low if none of your labels fits. With one label the score is the match. Models that judge each label
+    by itself (SigLIP) give its probability as both.
 
     Exit codes: 0 all done, 1 some files failed or could not be written, 2 wrong usage or nothing usable.
     """
@@ -115,6 +118,7 @@ def describe(
     """An empty run that says with what it is made."""
     from .. import __version__
     from ..report.run import TaggingRun
+    from ..xclip.labels import match_against
 
     config = tagger.model.config
     facts = {
@@ -130,7 +134,7 @@ def describe(
         "watchword": __version__,
         "labels_from": label_list.source,
         "labels": list(label_list.labels),
-        "match_against": "the classes of the weights" if len(config.class_names) > 1 else "plain scenes",
+        "match_against": match_against(tagger.model),
         "threshold": threshold,
         **windows,
     }

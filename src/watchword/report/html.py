@@ -91,12 +91,18 @@ def _header(run: TaggingRun) -> str:
     if run.threshold is not None:
         facts.append(f"threshold {run.threshold:g}")
     failed = f", {len(run.failed)} failed" if run.failed else ""
+    against = escaped(str(settings["match_against"]))
+    meaning = (
+        f"The score is a label's share among the labels given. The match is its share if it stood alone against a fixed background of "
+        f"other things ({against}): it is low if no label fits."
+        if against
+        else "Score and match are both the probability that the label fits, each label by itself."
+    )
     untrained = "" if model["trained"] else '<p class="warning">These weights were never trained: the scores mean nothing.</p>'
     return f"""<h1>Watchword</h1>
 <p>{len(run.done)} of {len(run.results)} videos tagged{failed}</p>
 <p class="faint">{" · ".join(facts)}</p>
-<p class="faint">The score is a label's share among the labels given. The match is its share if it stood alone against a fixed
-background of other things ({escaped(str(settings["match_against"]))}): it is low if no label fits.</p>
+<p class="faint">{meaning}</p>
 {untrained}"""
 
 

@@ -69,9 +69,9 @@ def _header(pen: _Pen, run: TaggingRun) -> None:
     pen.write(MARGIN, 0.26, "Watchword", size=13, bold=True)
     trained = "" if run.model["trained"] else "   —   these weights were never trained: scores mean nothing"
     pen.write(MARGIN + 1.25, 0.265, f"{printable(str(run.model['name']))}{trained}", size=9, colour=FAINT)
-    pen.write(
-        WIDTH - MARGIN, 0.265, "score = share among the labels   match = against a fixed background", size=8, colour=FAINT, align="right"
-    )
+    shares = "score = share among the labels   match = against a fixed background"
+    meaning = shares if run.settings["match_against"] else "score = match = probability of each label by itself"
+    pen.write(WIDTH - MARGIN, 0.265, meaning, size=8, colour=FAINT, align="right")
 
 
 class _Section:

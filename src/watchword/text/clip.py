@@ -61,27 +61,28 @@ def tokenize(texts: str | Sequence[str], *, context_length: int = CONTEXT_LENGTH
             if not truncate:
                 raise LabelError(
                     f"text {position + 1} has {len(ids) - 2} tokens, but at most {context_length - 2} fit: "
-                    f"{_shown(text)}; shorten it, or ask for truncation (truncate=True, --truncate)"
+                    f"{shown(text)}; shorten it, or ask for truncation (truncate=True, --truncate)"
                 )
             too_long.append(text)
             ids = [*ids[: context_length - 1], END_TOKEN]
         rows[position, : len(ids)] = torch.tensor(ids)
     if too_long:
         others = f" and {len(too_long) - 1} more" if len(too_long) > 1 else ""
-        warnings.warn(f"cut to the first {context_length - 2} tokens: {_shown(too_long[0])}{others}", UserWarning, stacklevel=2)
+        warnings.warn(f"cut to the first {context_length - 2} tokens: {shown(too_long[0])}{others}", UserWarning, stacklevel=2)
     return rows
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
+    """The beginning of a text, for messages."""
     return repr(text if len(text) <= 60 else text[:59] + "…")
 
 
 @lru_cache(maxsize=1)
 def _bpe() -> Any:
-    return _tokenizer_module().SimpleTokenizer(context_length=CONTEXT_LENGTH)
+    return tokenizer_module().SimpleTokenizer(context_length=CONTEXT_LENGTH)
 
 
-def _tokenizer_module() -> ModuleType:
+def tokenizer_module() -> ModuleType:
     """open_clip's tokenizer module, loaded from its file: importing the package around it costs seconds (all its models)."""
     if "open_clip.tokenizer" in sys.modules:
         return sys.modules["open_clip.tokenizer"]

@@ -15,24 +15,24 @@ import torch.nn.functional as F
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from ..errors import CheckpointError, ConfigError, InputError
-from ..files import filling, replacing, write_text
-from . import clip_start, huggingface, registry
+from ..files import copy_files, filling, replacing, write_text
+from . import clip_start, expand, huggingface, registry
 from .config import XClipConfig
 from .downloads import fetch, is_repository_id
+from .expanded import ExpandedConfig, ExpandedXClip
 from .model import XClip
-from .state_files import config_of_state, read_metadata, read_state, require_match
+from .state_files import WithoutRandomNumbers, config_of_state, read_metadata, read_state, require_match
 
 __all__ = ["load", "save", "save_huggingface"]
 
-MODEL_TYPE = "watchword-xclip"
 METADATA_KEY = "watchword_config"
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 OLD_WEIGHTS_FILE = "pytorch_model.bin"
 PREPROCESSOR_FILE = "preprocessor_config.json"
+TOKENIZER_FOLDER = "tokenizer"
 BUNDLED = Path(__file__).parent / "bundled"
 
 # These say nothing about how the numbers in the file are to be used, so they may be edited beside it.
@@ -46,6 +46,7 @@ def load(
     temporal_interpolation: bool = False,
     huggingface_heads: bool = False,
     activation: str | None = None,
+    random_weights: bool = False,
     seed: int = 0,
     revision: str | None = None,
     cache_dir: str | Path | None = None,
@@ -60,15 +61,18 @@ def load(
     * a file: ``.safetensors``, or the authors' ``.pth``, bare or nested, read with ``weights_only``;
     * ``clip:`` and an open_clip model (``clip:ViT-B-16/openai``) or a file of CLIP weights: the untrained start, whose video parts are
       drawn from ``seed``;
+    * ``open_clip:`` and an open_clip model (``open_clip:ViT-B-16-SigLIP2``, or with a tag, ``open_clip:ViT-B-32/openai``): the model
+      expanded, see ``watchword.xclip.expand``;
     * a name of the registry (``xclip_base_patch32.k400_8f``, an official file name, ``playground``);
     * a repository of the Hugging Face Hub, downloaded once, and never with ``offline`` or HF_HUB_OFFLINE=1.
 
     Args:
         num_frames: frames of a clip. Weights made for another number are an error, unless ``temporal_interpolation`` asks for their
-            temporal positions to be interpolated. For ``clip:`` it is free (default 8).
+            temporal positions to be interpolated. For ``clip:`` and ``open_clip:`` it is free (default 8).
         huggingface_heads: read a Hugging Face repository's MIT and prompt generator with the head counts in its config.json. The
             published conversions of the large models say 8 there, but their weights were trained with 12 (the default reading).
         activation: of files that do not say it (``.pth``, CLIP files): ``quick_gelu`` (default) or ``gelu``.
+        random_weights: of ``open_clip:``, draw the image-text model from ``seed`` in place of reading its weights.
         revision, cache_dir, token: of the Hub.
 
     Raises:
@@ -79,6 +83,12 @@ def load(
     """
     name, path = str(source), Path(source)
     hub: dict[str, Any] = dict(revision=revision, cache_dir=cache_dir, offline=offline, token=token)
+    if name.startswith(expand.PREFIX):
+        if activation is not None:
+            raise InputError(f"{name} states its activation: for QuickGELU take a model whose name ends in -quickgelu")
+        return expand.load(name, num_frames=num_frames or 8, random_weights=random_weights, seed=seed, hub=hub)
+    if random_weights:
+        raise InputError(f"random weights are for {expand.PREFIX} names, not for {name}")
     if name.startswith(clip_start.PREFIX):
         return clip_start.load(name, num_frames=num_frames or 8, activation=activation, seed=seed, hub=hub)
     if path.is_dir():
@@ -104,12 +114,19 @@ def save(model: XClip, folder: str | Path) -> None:
     values = model.config.as_dict()
     with filling(folder, (WEIGHTS_FILE, CONFIG_FILE)):
         _write_weights(folder, model.state_dict(), {METADATA_KEY: json.dumps(values)})
-        _write_json(folder / CONFIG_FILE, {"model_type": MODEL_TYPE, **values})
+        if isinstance(model, ExpandedXClip) and model.tokenizer_folder is not None:
+            copy_files(model.tokenizer_folder, folder / TOKENIZER_FOLDER)
+        _write_json(folder / CONFIG_FILE, {"model_type": model.config.model_type, **values})
 
 
 def save_huggingface(model: XClip, folder: str | Path) -> None:
-    """Write the folder that ``transformers.XCLIPModel.from_pretrained`` reads, preprocessing included."""
+    """Write the folder that ``transformers.XCLIPModel.from_pretrained`` reads, preprocessing included.
+
+    Raises InputError for an expanded model, which transformers has no class for.
+    """
     folder = Path(folder)
+    if isinstance(model, ExpandedXClip):
+        raise InputError("an expanded model cannot be written for transformers, which has X-CLIP around CLIP only")
     values = huggingface.config_to_huggingface(model.config)
     with filling(folder, (WEIGHTS_FILE, PREPROCESSOR_FILE, CONFIG_FILE)):
         _write_weights(folder, huggingface.state_to_huggingface(model.state_dict()), {})
@@ -142,12 +159,16 @@ def _load_parts(files: Mapping[str, Path], source: str, huggingface_heads: bool,
         raise CheckpointError(f"{source} needs {CONFIG_FILE} and {WEIGHTS_FILE}, but has {', '.join(files) or 'neither'}")
     values = _read_json(files[CONFIG_FILE])
     kind = values.pop("model_type", None)
-    if kind == MODEL_TYPE:
-        config = XClipConfig.from_dict(values)
+    if kind in (XClipConfig.model_type, ExpandedConfig.model_type):
+        config = _config(values)
         _require_recorded(config, file)
-        return _model(config, read_state(file), source)
+        model = _model(config, read_state(file), source)
+        if isinstance(model, ExpandedXClip) and (file.parent / TOKENIZER_FOLDER).is_dir():
+            model.tokenizer_folder = file.parent / TOKENIZER_FOLDER
+        return model
     if kind != huggingface.MODEL_TYPE:
-        raise CheckpointError(f"{files[CONFIG_FILE]}: model_type is {kind!r}, but must be {MODEL_TYPE!r} or {huggingface.MODEL_TYPE!r}")
+        known = ", ".join((XClipConfig.model_type, ExpandedConfig.model_type, huggingface.MODEL_TYPE))
+        raise CheckpointError(f"{files[CONFIG_FILE]}: model_type is {kind!r}, but must be one of {known}")
     preprocessing = None
     if PREPROCESSOR_FILE in files:
         image_size = huggingface.section(values, "vision_config").get("image_size", 224)
@@ -162,15 +183,15 @@ def _load_file(path: Path, activation: str | None) -> XClip:
     if recorded is not None:
         if activation is not None:
             raise InputError(f"{path} states its activation, so none can be given")
-        return _model(XClipConfig.from_dict(json.loads(recorded)), state, str(path))
+        return _model(_config(json.loads(recorded)), state, str(path))
     config = config_of_state(state, str(path), activation=activation or "quick_gelu")
     official = [row.name for row in registry.RELEASED.values() if row.official_file == path.name]
     return _model(replace(config, weights=official[0] if official else path.name), state, str(path))
 
 
 def _model(config: XClipConfig, state: dict[str, Tensor], source: str, *, renamed: bool = False) -> XClip:
-    with _WithoutRandomNumbers():
-        model = XClip(config)
+    with WithoutRandomNumbers():
+        model = ExpandedXClip(config) if isinstance(config, ExpandedConfig) else XClip(config)
     if renamed:
         official = model.state_dict()
         require_match(huggingface.huggingface_shapes(official), state, source)
@@ -181,16 +202,8 @@ def _model(config: XClipConfig, state: dict[str, Tensor], source: str, *, rename
     return model
 
 
-class _WithoutRandomNumbers(TorchFunctionMode):
-    """Leaves memory as it is where a model would draw its weights, which takes seconds at full size and is for nothing here.
-
-    The meta device would do too, but makes PyTorch import its compiler, which takes longer than loading a model of base size.
-    """
-
-    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        if func in (torch.Tensor.normal_, torch.Tensor.uniform_):
-            return args[0]
-        return (torch.empty if func is torch.randn else func)(*args, **(kwargs or {}))
+def _config(values: Mapping[str, Any]) -> XClipConfig:
+    return (ExpandedConfig if "architecture" in values else XClipConfig).from_dict(values)
 
 
 def _require_recorded(config: XClipConfig, file: Path) -> None:
@@ -198,7 +211,7 @@ def _require_recorded(config: XClipConfig, file: Path) -> None:
     if recorded is None:
         warnings.warn(f"{file} does not say what configuration its weights were saved with, so config.json is taken on trust", stacklevel=4)
         return
-    saved, stated = XClipConfig.from_dict(json.loads(recorded)).as_dict(), config.as_dict()
+    saved, stated = _config(json.loads(recorded)).as_dict(), config.as_dict()
     for field in saved:
         if field not in FREE_FIELDS and saved[field] != stated[field]:
             raise CheckpointError(
@@ -210,7 +223,7 @@ def _require_recorded(config: XClipConfig, file: Path) -> None:
 def _change_num_frames(model: XClip, num_frames: int, interpolate: bool, source: str) -> None:
     made_for = model.config.num_frames
     if model.mit is None:
-        model.config = replace(model.config, num_frames=num_frames)
+        model.set_num_frames(num_frames)
         return
     if not interpolate:
         raise ConfigError(
@@ -221,7 +234,7 @@ def _change_num_frames(model: XClip, num_frames: int, interpolate: bool, source:
     positions = model.mit.positional_embedding.detach().transpose(1, 2)
     resized = F.interpolate(positions, size=num_frames, mode="linear", align_corners=False)
     model.mit.positional_embedding = torch.nn.Parameter(resized.transpose(1, 2).contiguous())
-    model.config = replace(model.config, num_frames=num_frames)
+    model.set_num_frames(num_frames)
 
 
 def _write_weights(folder: Path, state: Mapping[str, Tensor], metadata: dict[str, str]) -> None:

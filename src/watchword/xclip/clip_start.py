@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,7 +15,7 @@ from .downloads import fetch
 from .model import XClip, is_new_part
 from .state_files import config_of_state, read_state, require_match
 
-__all__ = ["PREFIX", "load"]
+__all__ = ["EXTRA_ENTRIES", "PREFIX", "files_on_hub", "load"]
 
 PREFIX = "clip:"
 EXTRA_ENTRIES = ("input_resolution", "context_length", "vocab_size", "attn_mask")  # numbers and masks in exported files, no weights
@@ -59,9 +60,19 @@ def _located(name: str, activation: str | None, hub: dict[str, Any]) -> tuple[Pa
     stated = "quick_gelu" if known.get("quick_gelu") or open_clip.get_model_config(model).get("quick_gelu") else "gelu"
     if activation not in (None, stated):
         raise InputError(f"{PREFIX}{name} was trained with {stated}, not {activation}")
+    repository, files = files_on_hub(known, PREFIX + name)
+    return fetch(repository, [files], **hub)[0], stated
+
+
+def files_on_hub(known: Mapping[str, Any], source: str) -> tuple[str, tuple[str, str]]:
+    """The repository of an entry of open_clip's pretrained list, and the possible names of its file, the best first.
+
+    Raises DownloadError if the entry is not on the Hub.
+    """
     repository, _, file = known["hf_hub"].rpartition("/")
     if not repository:
-        raise DownloadError(f"open_clip knows {name} only at {known['url']}: download it and give {PREFIX} and its path")
+        prefix, _, name = source.partition(":")
+        raise DownloadError(f"open_clip knows {name} only at {known['url']}: download it and give {prefix}: and its path")
     file = file or "open_clip_pytorch_model.bin"
     safe = "open_clip_model.safetensors" if file == "open_clip_pytorch_model.bin" else str(Path(file).with_suffix(".safetensors"))
-    return fetch(repository, [(safe, file)], **hub)[0], stated
+    return repository, (safe, file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from ..errors import ConfigError
 
@@ -29,7 +29,11 @@ def _check_types(config: Any) -> None:
         kinds: tuple[type, ...] = {float: (int, float), type(None): (int, type(None))}.get(type(default), (type(default),))
         parts = value if isinstance(value, tuple) else ()
         inside = (int, float) if default else str  # of mean and std, of class_names
-        if not isinstance(value, kinds) or isinstance(value, bool) or not all(isinstance(part, inside) for part in parts):
+        if (
+            not isinstance(value, kinds)
+            or isinstance(value, bool) != isinstance(default, bool)
+            or not all(isinstance(part, inside) for part in parts)
+        ):
             raise ConfigError(f"{type(config).__name__}: {f.name} is {value!r}, but must be of the same type as {default!r}")
 
 
@@ -41,21 +45,26 @@ class Preprocessing:
     scaled to 0..1 are normalised with ``mean`` and ``std`` (three numbers each).
 
     ``interpolation``: ``opencv_bilinear`` is the rule of the official code (8-bit, no antialiasing, spec section 13.1);
-    ``antialiased_bilinear`` is what Hugging Face's processor does (spec section 13.3).
+    ``antialiased_bilinear`` is what Hugging Face's processor does (spec section 13.3); ``pillow_bilinear`` and ``pillow_bicubic`` are
+    what open_clip's models are given. With ``squash``, an option of the latter two, the whole frame is resized to the crop's size and
+    nothing is cut, so its ratio is lost.
     """
 
     crop_size: int = 224
     short_side: int = 256
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
-    interpolation: Literal["opencv_bilinear", "antialiased_bilinear"] = "opencv_bilinear"
+    interpolation: Literal["opencv_bilinear", "antialiased_bilinear", "pillow_bilinear", "pillow_bicubic"] = "opencv_bilinear"
+    squash: bool = False
 
     def __post_init__(self) -> None:
         _check_types(self)
         if not 0 < self.crop_size <= self.short_side:
             raise ConfigError(f"preprocessing: crop_size {self.crop_size} must be positive and at most short_side {self.short_side}")
-        if self.interpolation not in ("opencv_bilinear", "antialiased_bilinear"):
+        if self.interpolation not in ("opencv_bilinear", "antialiased_bilinear", "pillow_bilinear", "pillow_bicubic"):
             raise ConfigError(f"preprocessing: unknown interpolation {self.interpolation!r}")
+        if self.squash and not self.interpolation.startswith("pillow_"):
+            raise ConfigError(f"preprocessing: squash goes with pillow_bilinear and pillow_bicubic, not with {self.interpolation}")
         if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
             raise ConfigError("preprocessing: mean and std take three numbers each, std above 0")
 
@@ -88,6 +97,8 @@ class XClipConfig:
         weights: where the weights came from; ``random`` if they were never trained.
     """
 
+    model_type: ClassVar[str] = "watchword-xclip"  # in config.json
+
     image_size: int = 224
     patch_size: int = 32
     vision_width: int = 768
@@ -115,11 +126,7 @@ class XClipConfig:
         for name in ("image_size", "patch_size", "vision_layers", "text_layers", "vocab_size", "context_length", "num_frames"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"X-CLIP configuration: {name} is {getattr(self, name)}, must be at least 1")
-        for name in ("vision_width", "text_width", "embed_dim"):
-            if getattr(self, name) < HEAD_SIZE or getattr(self, name) % HEAD_SIZE:
-                raise ConfigError(f"X-CLIP configuration: {name} is {getattr(self, name)}, must be a multiple of {HEAD_SIZE}")
-        if self.image_size % self.patch_size:
-            raise ConfigError(f"X-CLIP configuration: image_size {self.image_size} is not a multiple of patch_size {self.patch_size}")
+        self._check_widths()
         if self.preprocessing.crop_size != self.image_size:
             raise ConfigError(
                 f"X-CLIP configuration: image_size {self.image_size} differs from the preprocessing's crop_size "
@@ -130,6 +137,13 @@ class XClipConfig:
         if self.activation not in ("quick_gelu", "gelu"):
             raise ConfigError(f"X-CLIP configuration: activation is {self.activation!r}, must be 'quick_gelu' or 'gelu'")
 
+    def _check_widths(self) -> None:
+        for name in ("vision_width", "text_width", "embed_dim"):
+            if getattr(self, name) < HEAD_SIZE or getattr(self, name) % HEAD_SIZE:
+                raise ConfigError(f"X-CLIP configuration: {name} is {getattr(self, name)}, must be a multiple of {HEAD_SIZE}")
+        if self.image_size % self.patch_size:
+            raise ConfigError(f"X-CLIP configuration: image_size {self.image_size} is not a multiple of patch_size {self.patch_size}")
+
     @property
     def num_patches(self) -> int:
         """Patches of one frame."""
@@ -139,7 +153,7 @@ class XClipConfig:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> XClipConfig:
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of ``as_dict``. Unknown keys are a ConfigError that names the key."""
         values = dict(values)
         if isinstance(values.get("preprocessing"), Mapping):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
+from PIL import Image
 from torch import Tensor
 
 from ..errors import InputError
@@ -36,7 +37,7 @@ def three_crops(frame: UInt8, preprocessing: Preprocessing) -> UInt8:
     if preprocessing.interpolation == "opencv_bilinear":
         resized = resize(frame, *rescaled_size(frame.shape[1], frame.shape[0], side))
     else:
-        resized = _antialiased(frame, side)
+        resized = _antialiased(frame, side, preprocessing)
     height, width = resized.shape[:2]
     return np.stack([resized[y : y + side, x : x + side] for x, y, _, _ in three_boxes(width, height, side)])
 
@@ -86,15 +87,19 @@ def _middle(frame: UInt8, *, preprocessing: Preprocessing) -> UInt8:
     if preprocessing.interpolation == "opencv_bilinear":
         width, height = rescaled_size(width, height, preprocessing.short_side)
         return resize(frame, width, height, centre_box(width, height, side))
-    resized = _antialiased(frame, preprocessing.short_side)
+    resized = _antialiased(frame, preprocessing.short_side, preprocessing)
     x, y, _, _ = centre_box(resized.shape[1], resized.shape[0], side)
     return np.ascontiguousarray(resized[y : y + side, x : x + side])
 
 
-def _antialiased(frame: UInt8, short_side: int) -> UInt8:
-    """The frame (H, W, 3) with its shorter side resized to ``short_side``, as Hugging Face's processor does it."""
-    from torchvision.transforms.v2 import functional as transforms  # seconds to import, and only this branch needs it
+def _antialiased(frame: UInt8, short_side: int, preprocessing: Preprocessing) -> UInt8:
+    """The frame (H, W, 3) by an antialiased kernel, its shorter side ``short_side``, or squashed to the crop."""
+    from torchvision.transforms.v2 import functional as transforms  # seconds to import, and only these branches need it
 
+    if preprocessing.interpolation.startswith("pillow_"):
+        mode = transforms.InterpolationMode(preprocessing.interpolation.removeprefix("pillow_"))
+        size = [preprocessing.crop_size] * 2 if preprocessing.squash else [short_side]
+        return np.array(transforms.resize(Image.fromarray(frame), size, interpolation=mode))
     pixels = torch.from_numpy(np.require(frame, requirements=["C", "W"])).permute(2, 0, 1)
     resized: UInt8 = transforms.resize(pixels, [short_side], antialias=True).permute(1, 2, 0).numpy()
     return resized

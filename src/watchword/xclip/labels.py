@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from ..errors import LabelError
-from ..text import tokenize
 from .model import VideoFeatures, XClip
 
-__all__ = ["BACKGROUND", "background_labels", "clean_labels", "encode_labels", "evaluating", "own_classes", "score_labels"]
+__all__ = [
+    "BACKGROUND", "background_labels", "clean_labels", "encode_labels", "evaluating", "match_against", "own_classes", "score_labels",
+]  # fmt: skip
 
 CHUNK_SIZE = 64  # labels encoded at a time: short texts together, so that a chunk is no longer than it must be
 SCORE_CHUNK_SIZE = 1024  # labels scored at a time
@@ -83,6 +84,13 @@ def own_classes(model: XClip) -> tuple[str, ...]:
     return model.config.class_names
 
 
+def match_against(model: XClip) -> str:
+    """What a match is measured against, in words; "" where each label is scored by itself."""
+    if model.logit_bias is not None:
+        return ""
+    return "the classes of the weights" if len(model.config.class_names) > 1 else "plain scenes"
+
+
 def encode_labels(model: XClip, labels: Sequence[str], *, truncate: bool = False) -> Tensor:
     """Text features (K, E) of the labels on the model's device, each text encoded once for the weights as they are now.
 
@@ -97,9 +105,9 @@ def encode_labels(model: XClip, labels: Sequence[str], *, truncate: bool = False
         cached.clear()
     missing = [label for label in dict.fromkeys(labels) if (label, truncate) not in cached]
     if missing:
-        ids = tokenize(missing, context_length=model.config.context_length, truncate=truncate)
+        ids = model.tokenize(missing, truncate=truncate)
         by_length = ids.argmax(dim=-1).argsort(stable=True)
-        device = model.text_projection.device
+        device = model.logit_scale.device
         with torch.no_grad(), evaluating(model):
             for chunk in torch.split(by_length, CHUNK_SIZE):
                 features = model.encode_text(ids[chunk].to(device))
@@ -140,8 +148,7 @@ def _cached_features(model: XClip) -> Features:
 
 def _fingerprint(model: XClip) -> Fingerprint:
     """Changes with any text weight. The sums see what the version counters do not: writes through ``.data`` or shared memory."""
-    parts = (model.token_embedding, model.transformer, model.ln_final)
-    weights = [model.positional_embedding, model.text_projection, *(weight for part in parts for weight in part.parameters())]
+    weights = model.text_parameters()
     precision = torch.get_autocast_dtype(weights[0].device.type) if torch.is_autocast_enabled(weights[0].device.type) else None
     versions = tuple((weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in weights)
     with torch.no_grad():

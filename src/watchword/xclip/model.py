@@ -13,7 +13,7 @@ N patches a frame, K labels, D vision width, E joint embedding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..layers import Attention, DropPath, TransformerBlock, activation_function, attend
+from ..text import tokenize
 from .checks import check_clips, check_features, check_token_ids
 from .config import HEAD_SIZE, XClipConfig
 
@@ -223,7 +224,12 @@ class XClip(
     """X-CLIP, whole. See the module's docstring; sizes and switches are in ``XClipConfig``.
 
     A new model has random weights drawn as the spec's section 8 says, from torch's global generator.
+
+    Attributes:
+        logit_bias: of models whose labels are scored one by one, by a sigmoid; None where labels compete, as in X-CLIP.
     """
+
+    logit_bias: nn.Parameter | None
 
     def __init__(self, config: XClipConfig) -> None:
         super().__init__()
@@ -244,6 +250,7 @@ class XClip(
         self.ln_final = nn.LayerNorm(width)
         self.text_projection = nn.Parameter(torch.randn(width, config.embed_dim) * width**-0.5)
         self.logit_scale = nn.Parameter(torch.tensor(1 / 0.07).log())
+        self.logit_bias = None
         self._initialise_text()
 
     def _initialise_text(self) -> None:
@@ -263,6 +270,10 @@ class XClip(
         """
         self.visual.transformer.checkpointing = self.transformer.checkpointing = on
 
+    def set_num_frames(self, num_frames: int) -> None:
+        """Say that clips have so many frames from now on; the integration's positions, if any, must have been fitted."""
+        self.config = replace(self.config, num_frames=num_frames)
+
     def encode_video(self, video: Tensor) -> VideoFeatures:
         """Encode clips (B, T, 3, R, R), normalised as ``config.preprocessing`` says.
 
@@ -270,7 +281,7 @@ class XClip(
         """
         config = self.config
         check_clips(video, config)
-        frames, patches = self.visual(video.to(self.visual.conv1.weight.dtype))
+        frames, patches = self.visual(video.to(next(self.visual.parameters()).dtype))
         integrated = self.mit(frames) if self.mit is not None else frames.mean(dim=1)
         if self.prompts_generator is None:
             content = frames.new_empty(frames.shape[0], 0, config.embed_dim)
@@ -278,6 +289,15 @@ class XClip(
             # The projection is linear, so the mean over time may come first.
             content = self.prompts_visual_ln(patches).mean(dim=1) @ self.prompts_visual_proj
         return VideoFeatures(video=integrated, frames=frames, content=content)
+
+    def tokenize(self, texts: Sequence[str], *, truncate: bool = False) -> Tensor:
+        """Token ids (K, L) for ``encode_text``; arguments and errors are those of ``watchword.text.tokenize``."""
+        return tokenize(texts, context_length=self.config.context_length, truncate=truncate)
+
+    def text_parameters(self) -> list[nn.Parameter]:
+        """What ``encode_text`` depends on."""
+        parts = (self.token_embedding, self.transformer, self.ln_final)
+        return [self.positional_embedding, self.text_projection, *(weight for part in parts for weight in part.parameters())]
 
     def encode_text(self, token_ids: Tensor) -> Tensor:
         """Encode labels, token ids (K, L) with L at most the context length -> (K, E), not normalised.

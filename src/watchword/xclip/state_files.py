@@ -14,11 +14,12 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from ..errors import CheckpointError
 from .config import Preprocessing, XClipConfig
 
-__all__ = ["config_of_state", "fill", "read_metadata", "read_state", "require_match"]
+__all__ = ["WithoutRandomNumbers", "config_of_state", "fill", "read_metadata", "read_state", "require_match"]
 
 NESTINGS = ("model", "state_dict", "model_state_dict")
 WRAPPER_PREFIXES = ("module.", "_orig_mod.")
@@ -27,6 +28,18 @@ MAX_NAMES_IN_LINE = 4
 
 # Official files hold their settings as a ``yacs`` object, a dict with attributes. Reading it as an ordered dict runs nothing of yacs.
 _PLAIN_SETTINGS: list[Any] = [(OrderedDict, "yacs.config.CfgNode")]
+
+
+class WithoutRandomNumbers(TorchFunctionMode):
+    """Leaves memory as it is where a model would draw its weights, which takes seconds at full size and is for nothing here.
+
+    The meta device would do too, but makes PyTorch import its compiler, which takes longer than loading a model of base size.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if func in (torch.Tensor.normal_, torch.Tensor.uniform_):
+            return args[0]
+        return (torch.empty if func is torch.randn else func)(*args, **(kwargs or {}))
 
 
 def read_state(path: Path, *, torchscript: bool = False) -> dict[str, Tensor]:

@@ -12,6 +12,10 @@ Three numbers go with every label:
 
 With one label a share would always be 1, so there the score is the match. A threshold asks both, score and match, to reach it;
 when no label does, the answer is "none of these".
+
+Image-text models that were trained with a sigmoid (SigLIP, expanded to video) judge each label by itself. There score and match are
+both the sigmoid of the label's logit, the probability that the image-text model was trained to give, so the scores of a list need
+not add up to 1.
 """
 
 from __future__ import annotations
@@ -155,7 +159,7 @@ class Tagger:
 
     @property
     def device(self) -> torch.device:
-        return self.model.text_projection.device
+        return self.model.logit_scale.device
 
     def tag(
         self,
@@ -272,10 +276,10 @@ class _Scorer:
         self, model: XClip, labels: tuple[str, ...], autocast: Callable[[], AbstractContextManager[Any]], *, truncate: bool
     ) -> None:
         self.model, self.labels, self.autocast = model, labels, autocast
-        background = background_labels(model)
+        background = background_labels(model) if model.logit_bias is None else ()
         with autocast():
             self.text = encode_labels(model, labels, truncate=truncate)
-            self.background = encode_labels(model, background, truncate=True)
+            self.background = encode_labels(model, background, truncate=True) if background else self.text[:0]
         places = {label.lower(): place for place, label in enumerate(background)}
         shared = [(number, places[label.lower()]) for number, label in enumerate(labels) if label.lower() in places]
         self.shared = torch.tensor(shared, dtype=torch.int64, device=self.text.device).reshape(-1, 2)
@@ -284,9 +288,13 @@ class _Scorer:
         with torch.no_grad(), evaluating(self.model), self.autocast():
             features = self.model.encode_video(clips.to(self.text.device, non_blocking=True))
             logits = score_labels(self.model, features, self.text)
-            background = score_labels(self.model, features, self.background)
-            matches = (logits - self._against(background, len(self.labels))).sigmoid()
-            scores = logits.softmax(dim=-1) if len(self.labels) > 1 else matches
+            if self.model.logit_bias is not None:
+                scores = matches = logits.sigmoid()
+                logits = logits - self.model.logit_bias.float()
+            else:
+                background = score_labels(self.model, features, self.background)
+                matches = (logits - self._against(background, len(self.labels))).sigmoid()
+                scores = logits.softmax(dim=-1) if len(self.labels) > 1 else matches
             similarities = logits / self.model.logit_scale.float().exp()
             numbers: Floats = torch.stack([scores, matches, similarities], dim=1).float().cpu().numpy()
         if not np.isfinite(numbers).all():
