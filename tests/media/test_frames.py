@@ -40,6 +40,13 @@ def clip(folder: Path) -> Path:
     return encode(folder / "count.mp4", options={"preset": "veryfast", "g": "50"})
 
 
+@pytest.fixture(params=["kept", "read again"])
+def packets(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with small files, whose packets are kept, and as with all others."""
+    if request.param == "read again":
+        monkeypatch.setattr("watchword.media.decode._KEPT_BYTES", 0)
+
+
 @given(st.integers(1, 5000), st.integers(1, 64))
 def test_uniform_indices_are_the_middles_of_equal_parts(num_frames_total: int, num_frames: int) -> None:
     indices = uniform_indices(num_frames_total, num_frames)
@@ -51,6 +58,7 @@ def test_uniform_indices_are_the_middles_of_equal_parts(num_frames_total: int, n
         np.testing.assert_array_equal(indices, exact)
 
 
+@pytest.mark.usefixtures("packets")
 @pytest.mark.parametrize("name", STREAMS)
 def test_seeking_and_leaving_frames_out_change_nothing(folder: Path, name: str) -> None:
     path = encode(folder / name, **STREAMS[name])  # type: ignore[arg-type]
@@ -73,6 +81,7 @@ def counted(folder: Path) -> dict[str, Path]:
     return {"avi": copy_packets(avi, folder / "five.avi", times=5), "mpg": mpeg, "ts": joined}
 
 
+@pytest.mark.usefixtures("packets")
 @pytest.mark.parametrize("kind", ["avi", "mpg", "ts"])
 def test_frames_that_must_be_counted_are_the_same_alone_and_in_any_order(counted: dict[str, Path], kind: str) -> None:
     with VideoReader(counted[kind]) as reader:
@@ -107,6 +116,7 @@ def test_pictures_that_grow_beyond_the_limit_are_not_decoded(folder: Path, clip:
         assert len([frame.rgb for frame in reader.iterate()]) == 18 and not reader.warnings
 
 
+@pytest.mark.usefixtures("packets")
 @pytest.mark.parametrize("name", ["open_gop.ts", "mpeg2.ts", "hevc_open_gop.ts"])
 def test_a_recording_that_begins_and_ends_anywhere(folder: Path, name: str) -> None:
     data = encode(folder / name, **STREAMS[name]).read_bytes()  # type: ignore[arg-type]
