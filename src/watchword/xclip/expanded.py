@@ -156,6 +156,10 @@ class ExpandedXClip(XClip):
         out: Tensor = self.text(token_ids)
         return out
 
+    def encode_alike(self, token_ids: Tensor) -> Tensor:
+        """``encode_text``: how the text encoder attends is open_clip's affair."""
+        return self.encode_text(token_ids)
+
     def score(self, features: VideoFeatures, text: Tensor) -> Tensor:
         """Logits (B, K), as ``XClip.score``. Where there is a ``logit_bias``, their sigmoid is each label's own probability."""
         logits = super().score(features, text)

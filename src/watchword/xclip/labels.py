@@ -16,7 +16,7 @@ __all__ = [
     "BACKGROUND", "background_labels", "clean_labels", "encode_labels", "evaluating", "match_against", "own_classes", "score_labels",
 ]  # fmt: skip
 
-CHUNK_SIZE = 64  # labels encoded at a time: short texts together, so that a chunk is no longer than it must be
+CHUNK_SIZE = 128  # labels encoded at a time, in alphabetical order: those that begin alike together
 SCORE_CHUNK_SIZE = 1024  # labels scored at a time
 MAX_CACHED = 100_000
 
@@ -106,12 +106,13 @@ def encode_labels(model: XClip, labels: Sequence[str], *, truncate: bool = False
     missing = [label for label in dict.fromkeys(labels) if (label, truncate) not in cached]
     if missing:
         ids = model.tokenize(missing, truncate=truncate)
-        by_length = ids.argmax(dim=-1).argsort(stable=True)
+        alphabetical = sorted(range(len(missing)), key=ids.tolist().__getitem__)
         device = model.logit_scale.device
         with torch.no_grad(), evaluating(model):
-            for chunk in torch.split(by_length, CHUNK_SIZE):
-                features = model.encode_text(ids[chunk].to(device))
-                cached.update(zip(((missing[index], truncate) for index in chunk.tolist()), features, strict=True))
+            for start in range(0, len(missing), CHUNK_SIZE):
+                chunk = alphabetical[start : start + CHUNK_SIZE]
+                features = model.encode_alike(ids[chunk].to(device))
+                cached.update(zip(((missing[index], truncate) for index in chunk), features, strict=True))
     return torch.stack([cached[label, truncate] for label in labels])
 
 

@@ -312,6 +312,15 @@ class XClip(
         length = int(ends.max()) + 1
         return self.encode_words(self.token_embedding(token_ids[:, :length]), ends)
 
+    def encode_alike(self, token_ids: Tensor) -> Tensor:
+        """What ``encode_text`` gives, with each distinct beginning of the texts computed once (see ``prefix_tree``). Not for training:
+        the ids are walked in Python.
+        """
+        from .prefix_tree import encode_tree, prefix_tree
+
+        check_token_ids(token_ids, self.config)
+        return encode_tree(self, prefix_tree(token_ids))
+
     def encode_words(self, words: Tensor, ends: Tensor) -> Tensor:
         """Encode embedded tokens (K, L, text width), the end token of row k at ``ends[k]`` -> (K, E): what ``encode_text`` does after
         looking tokens up, for vectors that no token stands for.
