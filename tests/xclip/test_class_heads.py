@@ -51,6 +51,14 @@ def test_text_that_learns_is_read_anew_and_frozen_text_once(features: VideoFeatu
             assert not torch.equal(before, learned) and torch.equal(learned, head(model, features))
 
 
+def test_text_kept_in_low_precision_training_serves_evaluation(model: XClip, features: VideoFeatures) -> None:
+    head = make_head("names", model, NAMES, text_learns=False).train()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        head(model, features)
+    expected = model.score(features, model.encode_text(tokenize(NAMES, context_length=32)))
+    torch.testing.assert_close(head.eval()(model, features), expected)
+
+
 def test_an_ensemble_is_the_mean_of_its_sentences(model: XClip, features: VideoFeatures) -> None:
     templates = ("a video of {}", "{}, seen from above")
     head = make_head("ensemble", model, NAMES, text_learns=False, templates=templates)

@@ -45,7 +45,7 @@ class ClassHead(nn.Module):
             self.kept = None
             return self.encode(model)
         if self.kept is None:
-            with torch.no_grad():
+            with torch.no_grad(), torch.autocast(model.logit_scale.device.type, enabled=False):  # kept for evaluation without it, too
                 self.kept = self.encode(model)
         return self.kept
 
