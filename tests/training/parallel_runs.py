@@ -23,6 +23,7 @@ from watchword.xclip.recipe import ImageTextProgram, SupervisedProgram
 
 NAMES = ("a cat", "a small dog", "two birds flying", "rain")
 PROGRAMS = ("supervised", "image_text")
+MUON = "image_text_muon"
 SETTINGS: dict[str, Any] = {
     "num_steps": 3,
     "batch_size": 5,  # uneven shares
@@ -54,7 +55,7 @@ class Noise:
 
 
 def program(name: str) -> ImageTextProgram | SupervisedProgram:
-    if name == "image_text":
+    if name in ("image_text", MUON):
         data = [Noise(count, num_frames=1, seed=count) for count in (12, 7)]
         model = tiny_model(num_frames=1, message="off", mit_layers=0, prompt_layers=0, context_length=16)
         return ImageTextProgram(model, data[0], held_out=data[1])
@@ -65,9 +66,9 @@ def program(name: str) -> ImageTextProgram | SupervisedProgram:
 
 def settings(name: str, layout: str) -> TrainingSettings:
     values = {**SETTINGS, "parallel": "fsdp" if layout == "fsdp" else "ddp"}
-    if name == "image_text":
+    if name == MUON:
         values["optimizer"] = {**values["optimizer"], "muon_learning_rate": 2e-3}
-    else:
+    elif name == "supervised":
         values["accumulation"] = 2
     return TrainingSettings.model_validate(values)
 
@@ -103,6 +104,7 @@ def main(folder: Path, recipe: Path, killed: Path) -> None:
         for name in PROGRAMS:
             for layout in ("ddp", "fsdp"):
                 results[f"{name}-{layout}"] = trained(name, layout, folder / f"{name}-{layout}")
+        trained(MUON, "fsdp", folder / f"{MUON}-fsdp")
         for before, after in (("one", "ddp"), ("one", "fsdp"), ("ddp", "fsdp"), ("fsdp", "ddp")):
             target = folder / f"supervised-{before}-{after}"
             results[target.name] = trained("supervised", after, target, state_from=folder / f"supervised-{before}")
