@@ -60,8 +60,8 @@ def program(name: str) -> ImageTextProgram | SupervisedProgram:
         model = tiny_model(num_frames=1, message="off", mit_layers=0, prompt_layers=0, context_length=16)
         return ImageTextProgram(model, data[0], held_out=data[1])
     data = [Noise(count, num_frames=4, seed=count) for count in (12, 7)]
-    options: dict[str, Any] = dict(class_names=NAMES, train_text=True, label_smoothing=0.1, mixing=None)
-    return SupervisedProgram(tiny_model(context_length=16), data[0], held_out=data[1], **options)
+    options: dict[str, Any] = dict(class_names=NAMES, trained="all", label_smoothing=0.1, mixing=None)
+    return SupervisedProgram(tiny_model(context_length=16), data[0], held_out={"held_out": data[1]}, **options)
 
 
 def settings(name: str, layout: str) -> TrainingSettings:

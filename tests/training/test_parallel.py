@@ -53,7 +53,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         one = {name: trained(name, "one", folder / f"{name}-one") for name in (*PROGRAMS, MUON)}
     write_folder(folder / "clips", 7, size=64, duration_seconds=0.5)
     annotations = str(folder / "clips" / "annotations.csv")
-    values = {**SUPERVISED, "train_text": False, "data": {"kind": "videos", "annotations": annotations, "held_out": annotations}}
+    values = {**SUPERVISED, "trained": "video", "data": {"kind": "videos", "annotations": annotations, "held_out": annotations}}
     values["training"] = {**SUPERVISED["training"], "num_steps": 24}
     recipe = folder / "recipe.yaml"
     recipe.write_text(yaml.safe_dump(values))

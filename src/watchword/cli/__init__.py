@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream := getattr(sys, name), "reconfigure"):
             stream.reconfigure(errors="watchword.escape")
     try:
-        code = app(given, prog_name="watchword", standalone_mode=False)
+        code = app(given, prog_name="watchword", standalone_mode=False, obj=given)  # results say by which command they were made
         sys.stdout.flush()
     except (WatchwordError, TyperException) as error:
         if "--debug" in given:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ _SHOWN = 10  # classes in the table
 
 
 def evaluate(
+    context: typer.Context,
     model: str = typer.Argument(..., help="Weights, as for `watchword tag --model`."),
     annotations: Path | None = typer.Argument(
         None, help="An annotation list, a folder of class folders, or of split files; without it the playground's test is run."
@@ -83,7 +83,7 @@ def evaluate(
             )
     for video in result.failed:
         note(f"failed: {' '.join(video.error.split())}")
-    command = shlex.join(["watchword", *sys.argv[1:]])
+    command = shlex.join(["watchword", *context.obj])
     document = json.dumps({"command": command, "model": model, **result.as_dict()}, indent=None if out is None else 1)
     print(document) if as_json else _print(result)
     if out is not None:
