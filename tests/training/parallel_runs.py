@@ -11,19 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tiny_clips import tiny_model
 from watchword import processes
 from watchword.errors import ConfigError
-from watchword.training import TrainingSettings, load_recipe, parallel, run, train
+from watchword.training import OptimizerSettings, TrainingSettings, load_recipe, parallel, run, train
+from watchword.training.optimizers import Optimizers
 from watchword.training.parallel import joined
 from watchword.xclip.recipe import ImageTextProgram, SupervisedProgram
 
 NAMES = ("a cat", "a small dog", "two birds flying", "rain")
 PROGRAMS = ("supervised", "image_text")
-MUON = "image_text_muon"
 SETTINGS: dict[str, Any] = {
     "num_steps": 3,
     "batch_size": 5,  # uneven shares
@@ -55,7 +58,7 @@ class Noise:
 
 
 def program(name: str) -> ImageTextProgram | SupervisedProgram:
-    if name in ("image_text", MUON):
+    if name == "image_text":
         data = [Noise(count, num_frames=1, seed=count) for count in (12, 7)]
         model = tiny_model(num_frames=1, message="off", mit_layers=0, prompt_layers=0, context_length=16)
         return ImageTextProgram(model, data[0], held_out=data[1])
@@ -66,9 +69,7 @@ def program(name: str) -> ImageTextProgram | SupervisedProgram:
 
 def settings(name: str, layout: str) -> TrainingSettings:
     values = {**SETTINGS, "parallel": "fsdp" if layout == "fsdp" else "ddp"}
-    if name == MUON:
-        values["optimizer"] = {**values["optimizer"], "muon_learning_rate": 2e-3}
-    elif name == "supervised":
+    if name == "supervised":
         values["accumulation"] = 2
     return TrainingSettings.model_validate(values)
 
@@ -97,6 +98,24 @@ def every_state_kept() -> Iterator[None]:
         parallel.save_state = write
 
 
+def difference_of_muon(height: int, width: int) -> float:
+    """How far a step of Muon on a matrix in shards is from that on the whole one, as a share of the step."""
+    draw = torch.Generator().manual_seed(0)
+    start, gradient = torch.randn(2, height, width, generator=draw)
+    mesh = init_device_mesh("cpu", (processes.count(),))
+    ends = []
+    for matrix, slope in ((start, gradient), tuple(distribute_tensor(tensor, mesh, [Shard(0)]) for tensor in (start, gradient))):
+        parameter = torch.nn.Parameter(matrix.clone())
+        parameter.grad = slope
+        Optimizers(
+            [{"params": [parameter], "lr": 0.1, "muon": True}, {"params": [torch.nn.Parameter(torch.zeros(1))]}],
+            OptimizerSettings(learning_rate=0.1),
+        ).step()
+        end = parameter.detach()
+        ends.append(end.full_tensor() if isinstance(end, DTensor) else end)
+    return float((ends[1] - ends[0]).norm() / (ends[0] - start).norm())
+
+
 def main(folder: Path, recipe: Path, killed: Path) -> None:
     """All that two processes do: every program in every layout, each from the others' states, and the rest of a killed run."""
     results: dict[str, Any] = {}
@@ -104,7 +123,7 @@ def main(folder: Path, recipe: Path, killed: Path) -> None:
         for name in PROGRAMS:
             for layout in ("ddp", "fsdp"):
                 results[f"{name}-{layout}"] = trained(name, layout, folder / f"{name}-{layout}")
-        trained(MUON, "fsdp", folder / f"{MUON}-fsdp")
+        results["muon"] = [difference_of_muon(*shape) for shape in ((64, 192), (192, 64), (33, 99))]
         for before, after in (("one", "ddp"), ("one", "fsdp"), ("ddp", "fsdp"), ("fsdp", "ddp")):
             target = folder / f"supervised-{before}-{after}"
             results[target.name] = trained("supervised", after, target, state_from=folder / f"supervised-{before}")

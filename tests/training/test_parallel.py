@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from parallel_runs import MUON, PROGRAMS, every_state_kept, program, trained
+from parallel_runs import PROGRAMS, every_state_kept, trained
 from test_training import SUPERVISED
 
 from watchword.playground import write_folder
@@ -50,7 +50,7 @@ class Runs:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     folder = tmp_path_factory.mktemp("runs")
     with every_state_kept():
-        one = {name: trained(name, "one", folder / f"{name}-one") for name in (*PROGRAMS, MUON)}
+        one = {name: trained(name, "one", folder / f"{name}-one") for name in PROGRAMS}
     write_folder(folder / "clips", 7, size=64, duration_seconds=0.5)
     annotations = str(folder / "clips" / "annotations.csv")
     values = {**SUPERVISED, "trained": "video", "data": {"kind": "videos", "annotations": annotations, "held_out": annotations}}
@@ -98,9 +98,8 @@ def test_two_processes_give_the_numbers_of_one(runs: Runs, name: str, layout: st
 
 
 def gradients(state: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """Those of the first step, of which AdamW's mean holds a tenth and Muon's momentum a twentieth."""
-    moments = state["optimizer"]["state"].items()
-    return {name: values["exp_avg"] * 10 if "exp_avg" in values else values["momentum_buffer"] * 20 for name, values in moments}
+    """Those of the first step, of which AdamW's mean holds a tenth."""
+    return {name: values["exp_avg"] * 10 for name, values in state["optimizer"]["state"].items()}
 
 
 def assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor], tolerance: float) -> None:
@@ -110,15 +109,9 @@ def assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tenso
     assert max(off.values()) <= tolerance, max(off.items(), key=lambda item: item[1])
 
 
-def test_muon_moves_sharded_matrices_as_whole_ones(runs: Runs) -> None:
-    """It works in bfloat16, so not to 1e-5; made orthogonal shard by shard they would differ as much as they move."""
-    states = [runs.state(f"{MUON}-{layout}", 1) for layout in ("fsdp", "one")]
-    assert_close(gradients(states[0]), gradients(states[1]), 1e-5)
-    start = program(MUON).model.state_dict()
-    moved = [name for name, values in states[0]["optimizer"]["state"].items() if "momentum_buffer" in values]
-    sharded, whole = ({name: state["model"][name] - start[name] for name in moved} for state in states)
-    off = {name: float((sharded[name] - whole[name]).norm() / whole[name].norm()) for name in moved}
-    assert len(moved) > 8 and max(off.values()) < 0.05, off
+def test_muon_moves_a_sharded_matrix_as_a_whole_one(runs: Runs) -> None:
+    """To the precision it works in, bfloat16. Halves made orthogonal by themselves would be off by 0.3."""
+    assert all(difference < 0.03 for results in runs.two for difference in results["muon"]), runs.two[0]["muon"]
 
 
 def test_every_held_out_sample_counts_once(runs: Runs) -> None:
