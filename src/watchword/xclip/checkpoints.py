@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import warnings
 from collections.abc import Mapping
@@ -12,25 +11,29 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from ..errors import CheckpointError, ConfigError, InputError
-from ..files import replacing, write_text
+from ..weights.downloads import fetch, is_repository_id
+from ..weights.folders import (
+    CONFIG_FILE,
+    METADATA_KEY,
+    WEIGHTS_FILE,
+    WithoutRandomNumbers,
+    read_json,
+    require_recorded,
+    write_json,
+    write_weights,
+)
+from ..weights.states import read_metadata, read_state, require_match
 from . import clip_start, huggingface, registry
 from .config import XClipConfig
-from .downloads import fetch, is_repository_id
 from .model import XClip
-from .state_files import config_of_state, read_metadata, read_state, require_match
+from .state_files import config_of_state
 
 __all__ = ["load", "save", "save_huggingface"]
 
 MODEL_TYPE = "watchword-xclip"
-METADATA_KEY = "watchword_config"
-CONFIG_FILE = "config.json"
-WEIGHTS_FILE = "model.safetensors"
 OLD_WEIGHTS_FILE = "pytorch_model.bin"
 PREPROCESSOR_FILE = "preprocessor_config.json"
 BUNDLED = Path(__file__).parent / "bundled"
@@ -103,8 +106,8 @@ def save(model: XClip, folder: str | Path) -> None:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     values = model.config.as_dict()
-    _write_weights(folder, model.state_dict(), {METADATA_KEY: json.dumps(values)})
-    _write_json(folder / CONFIG_FILE, {"model_type": MODEL_TYPE, **values})
+    write_weights(folder, model.state_dict(), {METADATA_KEY: json.dumps(values)})
+    write_json(folder / CONFIG_FILE, {"model_type": MODEL_TYPE, **values})
 
 
 def save_huggingface(model: XClip, folder: str | Path) -> None:
@@ -112,9 +115,9 @@ def save_huggingface(model: XClip, folder: str | Path) -> None:
     folder = Path(folder)
     values = huggingface.config_to_huggingface(model.config)
     folder.mkdir(parents=True, exist_ok=True)
-    _write_weights(folder, huggingface.state_to_huggingface(model.state_dict()), {})
-    _write_json(folder / PREPROCESSOR_FILE, huggingface.preprocessing_to_huggingface(model.config.preprocessing))
-    _write_json(folder / CONFIG_FILE, values)
+    write_weights(folder, huggingface.state_to_huggingface(model.state_dict()), {})
+    write_json(folder / PREPROCESSOR_FILE, huggingface.preprocessing_to_huggingface(model.config.preprocessing))
+    write_json(folder / CONFIG_FILE, values)
 
 
 def _load_named(name: str, huggingface_heads: bool, hub: dict[str, Any]) -> XClip:
@@ -140,18 +143,18 @@ def _load_parts(files: Mapping[str, Path], source: str, huggingface_heads: bool,
     file = files.get(WEIGHTS_FILE) or files.get(OLD_WEIGHTS_FILE)
     if CONFIG_FILE not in files or file is None:
         raise CheckpointError(f"{source} needs {CONFIG_FILE} and {WEIGHTS_FILE}, but has {', '.join(files) or 'neither'}")
-    values = _read_json(files[CONFIG_FILE])
+    values = read_json(files[CONFIG_FILE])
     kind = values.pop("model_type", None)
     if kind == MODEL_TYPE:
         config = XClipConfig.from_dict(values)
-        _require_recorded(config, file)
+        require_recorded(config, file, FREE_FIELDS)
         return _model(config, read_state(file), source)
     if kind != huggingface.MODEL_TYPE:
         raise CheckpointError(f"{files[CONFIG_FILE]}: model_type is {kind!r}, but must be {MODEL_TYPE!r} or {huggingface.MODEL_TYPE!r}")
     preprocessing = None
     if PREPROCESSOR_FILE in files:
         image_size = huggingface.section(values, "vision_config").get("image_size", 224)
-        preprocessing = huggingface.preprocessing_from_huggingface(_read_json(files[PREPROCESSOR_FILE]), image_size)
+        preprocessing = huggingface.preprocessing_from_huggingface(read_json(files[PREPROCESSOR_FILE]), image_size)
     config = huggingface.config_from_huggingface(values, preprocessing, their_heads=huggingface_heads)
     return _model(replace(config, weights=weights), huggingface.without_buffers(read_state(file)), source, renamed=True)
 
@@ -169,7 +172,7 @@ def _load_file(path: Path, activation: str | None) -> XClip:
 
 
 def _model(config: XClipConfig, state: dict[str, Tensor], source: str, *, renamed: bool = False) -> XClip:
-    with _WithoutRandomNumbers():
+    with WithoutRandomNumbers():
         model = XClip(config)
     if renamed:
         official = model.state_dict()
@@ -179,32 +182,6 @@ def _model(config: XClipConfig, state: dict[str, Tensor], source: str, *, rename
     require_match({name: tensor.shape for name, tensor in model.state_dict().items()}, state, source)
     model.load_state_dict(state, assign=True)
     return model
-
-
-class _WithoutRandomNumbers(TorchFunctionMode):
-    """Leaves memory as it is where a model would draw its weights, which takes seconds at full size and is for nothing here.
-
-    The meta device would do too, but makes PyTorch import its compiler, which takes longer than loading a model of base size.
-    """
-
-    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        if func in (torch.Tensor.normal_, torch.Tensor.uniform_):
-            return args[0]
-        return (torch.empty if func is torch.randn else func)(*args, **(kwargs or {}))
-
-
-def _require_recorded(config: XClipConfig, file: Path) -> None:
-    recorded = read_metadata(file).get(METADATA_KEY)
-    if recorded is None:
-        warnings.warn(f"{file} does not say what configuration its weights were saved with, so config.json is taken on trust", stacklevel=4)
-        return
-    saved, stated = XClipConfig.from_dict(json.loads(recorded)).as_dict(), config.as_dict()
-    for field in saved:
-        if field not in FREE_FIELDS and saved[field] != stated[field]:
-            raise CheckpointError(
-                f"{file.parent}: config.json says {field} is {stated[field]!r}, but the weights were saved with {saved[field]!r}; "
-                "restore config.json"
-            )
 
 
 def _change_num_frames(model: XClip, num_frames: int, interpolate: bool, source: str) -> None:
@@ -222,27 +199,3 @@ def _change_num_frames(model: XClip, num_frames: int, interpolate: bool, source:
     resized = F.interpolate(positions, size=num_frames, mode="linear", align_corners=False)
     model.mit.positional_embedding = torch.nn.Parameter(resized.transpose(1, 2).contiguous())
     model.config = replace(model.config, num_frames=num_frames)
-
-
-def _write_weights(folder: Path, state: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    tensors = {name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in state.items()}
-    with replacing(folder / WEIGHTS_FILE) as beside:
-        try:
-            save_file(tensors, beside, metadata={"format": "pt", **metadata})
-        except SafetensorError as error:
-            raise OSError(errno.EIO, str(error), str(folder)) from error
-
-
-def _write_json(path: Path, values: Mapping[str, Any]) -> None:
-    text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
-    write_text(path, text)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read as JSON ({error})") from error
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path}: must hold one JSON object")
-    return values
