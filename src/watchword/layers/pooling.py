@@ -32,4 +32,4 @@ class AttentionPool(nn.Module):
             for x in (self.query(flat.mean(dim=1, keepdim=True)), self.key(flat), self.value(flat))
         )
         pooled: Tensor = self.out(attend(query, key, value).transpose(1, 2).flatten(1))
-        return pooled.unflatten(0, groups.shape[:-2])
+        return pooled.reshape(*groups.shape[:-2], -1)

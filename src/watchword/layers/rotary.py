@@ -64,7 +64,7 @@ class Rotary:
         placed = x * self.own.to(x.dtype)
         if self.partner is None:
             return placed
-        swapped = x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+        swapped = x.reshape(*x.shape[:-1], -1, 2).flip(-1).flatten(-2)
         return placed + swapped * self.partner.to(x.dtype)
 
 

@@ -27,7 +27,7 @@ class AudioEncoder(nn.Module):
 
     def forward(self, clips: Tensor) -> EncoderOutput:
         config = self.config
-        x = self.embedding(clips.unflatten(1, (-1, config.audio_patch)).flatten(2))
+        x = self.embedding(clips.reshape(len(clips), -1, config.audio_patch * config.audio_features))
         cls, sequence = self.transformer.encode(x, audio_coordinates(x.shape[1], x.device))
-        pooled = self.seq_attnpool(sequence.unflatten(1, (config.audio_tokens, -1)))
+        pooled = self.seq_attnpool(sequence.reshape(len(clips), config.audio_tokens, -1, config.width))
         return EncoderOutput(cls=cls, sequence=sequence, pooled=pooled)

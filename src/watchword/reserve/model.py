@@ -190,17 +190,16 @@ class Reserve(
         """
         if frames.ndim != 4:
             raise InputError(f"a batch of videos must be (B, S, patches, numbers), but the frames are {tuple(frames.shape)}")
-        if sounds is not None and sounds.shape[:2] != (len(frames), CLIPS_PER_SEGMENT * frames.shape[1]):
-            raise InputError(
-                f"{frames.shape[1]} segments have {CLIPS_PER_SEGMENT * frames.shape[1]} clips of sound, but the sounds are {tuple(sounds.shape)}"
-            )
+        num_clips = CLIPS_PER_SEGMENT * frames.shape[1]
+        if sounds is not None and sounds.shape[:2] != (len(frames), num_clips):
+            raise InputError(f"{frames.shape[1]} segments have {num_clips} clips of sound, but the sounds are {tuple(sounds.shape)}")
         seen = self.encode_frames(frames.flatten(0, 1))
         heard = self.encode_sounds(sounds.flatten(0, 1)) if sounds is not None else None
         out = self.embed_encoded(
-            seen.pooled.unflatten(0, frames.shape[:2]),
+            seen.pooled.reshape(*frames.shape[:2], *seen.pooled.shape[1:]),
             tokens,
             subsegments // CLIPS_PER_SEGMENT,
-            heard.pooled.unflatten(0, (len(frames), -1)) if heard is not None else None,
+            heard.pooled.reshape(*sounds.shape[:2], *heard.pooled.shape[1:]) if sounds is not None and heard is not None else None,
             subsegments,
         )
         return ReserveOutput(vectors=out.vectors, joint=out.joint, frames=seen, sounds=heard)

@@ -27,6 +27,6 @@ class VisionEncoder(nn.Module):
         x = self.embedding(patches)
         cls, sequence = self.transformer.encode(x, grid_coordinates(config.grid, x.device))
         rows, columns = config.pooled_grid
-        squares = sequence.unflatten(1, (rows, config.pooling, columns, config.pooling)).transpose(2, 3)
+        squares = sequence.reshape(len(x), rows, config.pooling, columns, config.pooling, -1).transpose(2, 3)
         pooled = self.seq_attnpool(squares.flatten(3, 4).flatten(1, 2))
         return EncoderOutput(cls=cls, sequence=sequence, pooled=pooled)

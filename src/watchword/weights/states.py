@@ -7,9 +7,9 @@ import re
 import warnings
 import zipfile
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -26,6 +26,13 @@ MAX_NAMES_IN_LINE = 4
 
 # Official files hold their settings as a ``yacs`` object, a dict with attributes. Reading it as an ordered dict runs nothing of yacs.
 _PLAIN_SETTINGS: list[Any] = [(OrderedDict, "yacs.config.CfgNode")]
+
+
+class Shaped(Protocol):
+    """A tensor, or what will become one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
 
 
 def read_state(path: Path, *, torchscript: bool = False) -> dict[str, Tensor]:
@@ -64,7 +71,7 @@ def fill(model: nn.Module, state: Mapping[str, Tensor], source: str) -> None:
     model.load_state_dict(state)
 
 
-def require_match(expected: Mapping[str, torch.Size], state: Mapping[str, Tensor], source: str) -> None:
+def require_match(expected: Mapping[str, torch.Size], state: Mapping[str, Shaped], source: str) -> None:
     """Raise CheckpointError unless the names and shapes are exactly the expected ones.
 
     The message counts and names what differs; the whole table, one row a tensor, is the error's note and its ``table``.
@@ -151,7 +158,7 @@ def _alone(tensor: Tensor) -> Tensor:
     return tensor.detach().to(dtype, copy=True, memory_format=torch.contiguous_format)
 
 
-def _size(shape: torch.Size) -> str:
+def _size(shape: Sequence[int]) -> str:
     return " x ".join(map(str, shape)) or "scalar"
 
 
