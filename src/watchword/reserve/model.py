@@ -24,7 +24,7 @@ from ..errors import InputError
 from .audio import AudioEncoder
 from .config import ReserveConfig
 from .initialisation import initialise
-from .joint import JointInput, assemble, with_sound
+from .joint import MASK, JointInput, assemble, with_sound
 from .span import SpanEncoder
 from .transformer import EncoderOutput, Transformer
 from .vectors import unit_normalize
@@ -211,7 +211,7 @@ class Reserve(
 
         Raises InputError if shapes do not go together, a pointer points beyond the sounds, or the weights have no ``head``.
         """
-        self._part("head", "have finetuned scores in place of vectors")
+        self._part("head", "give no vectors to compare with spans")
         if tokens.shape != segments.shape or tokens.ndim != 2 or len(tokens) != len(frames):
             raise InputError(
                 f"tokens and their segments must both be (batch, length), but are {tuple(tokens.shape)} and {tuple(segments.shape)} for "
@@ -223,10 +223,26 @@ class Reserve(
         assert joint.projected is not None
         return ReserveOutput(vectors=unit_normalize(joint.projected[:, : tokens.shape[1]]), joint=joint)
 
+    def score_choices(self, inputs: JointInput, tokens: Tensor) -> Tensor:
+        """What finetuned weights think of each sequence, a candidate with its question: (B,), to be compared by softmax (spec section 8).
+
+        ``proj`` of the joint encoder's row at the first MASK, not through ``head``. ``tokens`` (B, L) are those of ``inputs``.
+
+        Raises InputError if the weights were not finetuned, or a sequence has no MASK.
+        """
+        proj = self._part("proj", "score no choices")
+        is_mask = tokens == MASK
+        if not bool(is_mask.any(dim=1).all()):
+            raise InputError("every choice needs a MASK token behind it, where it is scored")
+        first = is_mask.int().argmax(dim=1)
+        rows = self.joint_transformer(inputs.x, inputs.coordinates, inputs.mask)[torch.arange(len(tokens), device=tokens.device), first]
+        scores: Tensor = proj(rows).squeeze(-1)
+        return scores
+
     def _part(self, name: str, lack: str) -> nn.Module:
         part: nn.Module | None = getattr(self, name)
         if part is None:
-            raise InputError(f"the weights {self.config.weights!r} have no {name}, so they {lack}: take pretrained ones")
+            raise InputError(f"the weights {self.config.weights!r} have no {name}, so they {lack}")
         return part
 
     @classmethod

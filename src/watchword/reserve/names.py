@@ -11,7 +11,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-__all__ = ["from_released", "our_name", "our_shape", "released_name", "released_shape", "to_released"]
+__all__ = ["from_released", "our_name", "released_name", "released_shape", "to_released"]
 
 # Ours -> released, the first that fits. What is left is "." for "/", "weight" for "kernel" of linear maps and "scale" of norms.
 _RENAMED = (
@@ -87,11 +87,6 @@ def to_released(name: str, tensor: Tensor, head_size: int, audio_patch: int) -> 
 def from_released(name: str, tensor: Tensor) -> Tensor:
     """A released parameter in our layout; the same numbers, contiguous."""
     return _flat(name, tensor).contiguous()
-
-
-def our_shape(name: str, shape: tuple[int, ...]) -> torch.Size:
-    """The shape that ``from_released`` gives for a released parameter of this shape."""
-    return _flat(name, torch.empty(shape, device="meta")).shape
 
 
 def _flat(name: str, tensor: Tensor) -> Tensor:
