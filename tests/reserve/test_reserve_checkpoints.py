@@ -180,11 +180,23 @@ def put_a_number(params: Any) -> None:
 
 def lie_about_width(params: Any) -> None:
     params["token_encoder"]["Embed_0"]["embedding"] = torch.zeros(1, 1 << 16)
+    params["vision_encoder"]["embedding"]["kernel"] = torch.zeros(3, 1 << 16)
+    params["audio_encoder"]["embedding"]["kernel"] = torch.zeros(2, 1, 1 << 16)
+
+
+def lie_about_patches(params: Any) -> None:
+    params["vision_encoder"]["embedding"]["kernel"] = torch.zeros(3 << 20, 1)
+
+
+def pile_up_layers(params: Any) -> None:
+    params["vision_encoder"]["transformer"] |= {f"layer_{number:04d}": {"a": torch.zeros(1)} for number in range(3, 2000)}
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (lie_about_patches, "no vision_encoder/embedding/kernel of 2 axes that fits"),
+        (pile_up_layers, "too few numbers for width 64, [0-9]+ layers"),
         (drop, "1 missing: joint_transformer/final_ln/bias"),
         (add, "1 unexpected: span_encoder/extra"),
         (misshape, "vision_encoder/seq_attnpool/out/kernel 64 x 64 instead of 2 x 32 x 64"),
@@ -232,7 +244,7 @@ def test_the_dead_addresses_are_not_asked(name: str) -> None:
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is at .nowhere"):
+    with pytest.raises(InputError, match=r"is at .nowhere"):
         load("nowhere")
     with pytest.raises(CheckpointError, match="missing"):
         load(tmp_path / "missing")

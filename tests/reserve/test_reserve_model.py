@@ -151,6 +151,8 @@ def test_what_does_not_fit_is_refused(model: Reserve) -> None:
         model(frames, tokens, subsegments.clamp(min=7), sounds)
     with pytest.raises(InputError, match=r"1\.\.15"):
         model.embed_spans(torch.ones(1, 16, dtype=torch.int64))
+    with pytest.raises(InputError, match="learned positions for 20"):
+        small_model(dataclasses.replace(SMALL, learned_positions=20))(frames, tokens, subsegments)
     with pytest.raises(InputError, match="no proj"):
         model.score_choices(model.joint_input(tokens), tokens)
     finetuned = small_model(dataclasses.replace(SMALL, parts=("proj",)))

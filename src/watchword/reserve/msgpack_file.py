@@ -64,6 +64,8 @@ def read_tree(path: Path) -> Tree:
     Raises CheckpointError that names the file and the byte: it is missing, empty, cut short, goes on behind its end, or holds anything
     that a checkpoint does not.
     """
+    if not path.is_file():  # a pipe would be waited for
+        raise CheckpointError(f"{path}: no such file of weights")
     try:
         with path.open("rb") as file:
             data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

@@ -28,6 +28,7 @@ KINDS = {
     frozenset(("proj",)): "finetuned on VCR",
     frozenset(("audio_encoder", "proj")): "finetuned on TVQA",
 }
+MAX_LAYERS = 1000
 JOINT_KERNEL = "joint_transformer/layer_00/attention_layer/qkv/kernel"
 
 
@@ -73,12 +74,13 @@ class ReleasedFile:
             adapted = "proj" in self.parts or "resadapt" in str(self.source)
             grid = GRIDS[1] if adapted else GRIDS[0]
         vocab_size, width = self._shape("token_encoder/Embed_0/embedding", 2)
+        patch_features = self._shape("vision_encoder/embedding/kernel", 2, width)[0]
         changes: dict[str, Any] = {}
         if "audio_encoder" in self.parts:
-            audio_patch, audio_features, _ = self._shape("audio_encoder/embedding/kernel", 3)
+            audio_patch, audio_features, _ = self._shape("audio_encoder/embedding/kernel", 3, width)
             changes = {"audio_patch": audio_patch, "audio_features": audio_features}
         if "joint_transformer/pe" in self.params:
-            changes["learned_positions"] = self._shape("joint_transformer/pe", 2)[0]
+            changes["learned_positions"] = self._shape("joint_transformer/pe", 2, width)[0]
         for name in ("vision", "audio", "span", "joint"):
             part = "joint_transformer" if name == "joint" else f"{name}_encoder/transformer"
             layers = {match[1] for path in self.params if (match := re.match(rf"{part}/layer_(\d+)/", path))}
@@ -89,7 +91,7 @@ class ReleasedFile:
                 width=width,
                 head_size=self._shape(JOINT_KERNEL, 3)[2],
                 grid=grid,
-                patch_size=isqrt(self._shape("vision_encoder/embedding/kernel", 2)[0] // 3),
+                patch_size=isqrt(patch_features // 3),
                 vocab_size=vocab_size,
                 parts=self.parts,
                 weights=f"{Path(self.source).name} (released format, step {self.step})",
@@ -98,10 +100,11 @@ class ReleasedFile:
         except ConfigError as error:
             raise CheckpointError(f"{self.source} does not hold a MERLOT Reserve model: {error}") from error
 
-    def _shape(self, name: str, axes: int) -> tuple[int, ...]:
+    def _shape(self, name: str, axes: int, width: int | None = None) -> tuple[int, ...]:
+        """The shape of an array with so many axes, the last of which is ``width``."""
         array = self.params.get(name)
-        if array is None or len(array.shape) != axes:
-            raise CheckpointError(f"{self.source} does not hold a MERLOT Reserve model: no {name} of {axes} axes is in it")
+        if array is None or len(array.shape) != axes or width not in (None, array.shape[-1]):
+            raise CheckpointError(f"{self.source} does not hold a MERLOT Reserve model: no {name} of {axes} axes that fits is in it")
         return array.shape
 
 
@@ -131,7 +134,8 @@ def load_released(path: str | Path, *, grid: tuple[int, int] | None = None) -> R
     config = file.config(grid)
     # What a model of these sizes has at least. A lying file must not make us ask for more memory than it has numbers.
     layers = config.vision_layers + config.joint_layers
-    if 12 * config.width**2 * layers > sum(prod(array.shape) for array in file.params.values()):
+    layers += sum(getattr(config, f"{part}_layers") for part in ("audio", "span") if f"{part}_encoder" in config.parts)
+    if layers > MAX_LAYERS or 12 * config.width**2 * layers > sum(prod(array.shape) for array in file.params.values()):
         raise CheckpointError(
             f"{path} does not hold a MERLOT Reserve model: it has too few numbers for width {config.width}, {layers} layers"
         )

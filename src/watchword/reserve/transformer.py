@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ..errors import InputError
 from ..layers import TransformerBlock
 from .config import ReserveConfig
 from .positions import rotary_of
@@ -69,11 +70,14 @@ class Transformer(nn.Module):
     def forward(self, x: Tensor, coordinates: Tensor, mask: Tensor | None = None) -> Tensor:
         """Tokens (N, L, width) at coordinates (L, k) or (N, L, k) -> (N, L, width) after the last norm.
 
-        ``mask`` is what ``validity_mask`` gives. ``encode`` is for a transformer with a CLS token.
+        ``mask`` is what ``validity_mask`` gives; ``encode`` is for a transformer with a CLS token. InputError if there are more tokens
+        than learned positions.
         """
         rotary = None
         if self.pe is None:
             rotary = rotary_of(coordinates, self.config)
+        elif x.shape[1] > len(self.pe):
+            raise InputError(f"the sequence has {x.shape[1]} tokens, but these weights have learned positions for {len(self.pe)}")
         else:
             x = x + self.pe[: x.shape[1]]
         x = self.pre_ln(x)
