@@ -120,6 +120,16 @@ def test_sound_is_heard_where_its_pointer_says(model: Reserve) -> None:
     assert without.sounds is None and not torch.allclose(without.vectors, heard, atol=1e-4)
 
 
+def test_choices_are_scored_at_their_first_mask() -> None:
+    model = small_model(dataclasses.replace(SMALL, parts=("proj",)))
+    tokens = torch.tensor([[11, MASK, 12, MASK, 0], [11, 12, 13, MASK, MASK]])
+    inputs = model.joint_input(tokens, segments=torch.zeros_like(tokens))
+    scores = model.score_choices(inputs, tokens)
+    rows = model.join(inputs).sequence[[0, 1], [1, 3]]
+    assert model.proj is not None and torch.allclose(scores, model.proj(rows)[:, 0], atol=1e-6)
+    assert not torch.allclose(scores[1:], model.proj(rows[:1])[:, 0], atol=1e-3)
+
+
 def test_videos_of_a_batch_do_not_influence_one_another(model: Reserve) -> None:
     frames, tokens, subsegments, sounds = example()
     both = model(frames, tokens, subsegments, sounds).vectors

@@ -128,8 +128,6 @@ class _Reader:
     def map(self, size: int, depth: int) -> Tree:
         if depth >= MAX_DEPTH:
             raise self.error(f"maps are nested deeper than {MAX_DEPTH}")
-        if 2 * size > len(self.data) - self.place:
-            raise self.error(f"a map of {size:,} entries cannot be in what is left of the file")
         content: dict[str, Tree] = {}
         for _ in range(size):
             self.count()

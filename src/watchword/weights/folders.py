@@ -33,8 +33,17 @@ __all__ = [
 METADATA_KEY = "watchword_config"
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
-# What drawing weights at random consists of, the scaling of what was drawn included.
-DRAWS = (torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.erfinv_, torch.Tensor.mul_)
+# What drawing weights at random consists of, the scaling of what was drawn included. PyTorch shows a mode some of its own functions that
+# draw, and then not what they do inside.
+DRAWS = (
+    torch.Tensor.normal_,
+    torch.Tensor.uniform_,
+    torch.Tensor.erfinv_,
+    torch.Tensor.mul_,
+    torch.nn.init.kaiming_uniform_,
+    torch.nn.init.normal_,
+    torch.nn.init.uniform_,
+)
 
 
 class Config(Protocol):
@@ -53,9 +62,10 @@ class WithoutRandomNumbers(TorchFunctionMode):
     """
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
         if func in DRAWS:
-            return args[0]
-        return (torch.empty if func is torch.randn else func)(*args, **(kwargs or {}))
+            return args[0] if args else kwargs["tensor"]
+        return (torch.empty if func is torch.randn else func)(*args, **kwargs)
 
 
 def require_recorded(config: Config, file: Path, free_fields: Set[str]) -> None:
