@@ -9,15 +9,24 @@ from typing import TYPE_CHECKING, Any
 from .errors import WatchwordError
 
 if TYPE_CHECKING:
+    from .reserve import Reserve as Reserve
+    from .reserve import ReserveConfig as ReserveConfig
     from .xclip import XClip as XClip
     from .xclip import XClipConfig as XClipConfig
     from .xclip.tagging import Tag as Tag
     from .xclip.tagging import Tagger as Tagger
 
 __version__ = version("watchword")
-__all__ = ["Tag", "Tagger", "WatchwordError", "XClip", "XClipConfig", "__version__"]
+__all__ = ["Reserve", "ReserveConfig", "Tag", "Tagger", "WatchwordError", "XClip", "XClipConfig", "__version__"]
 
-_HOMES = {"Tag": "xclip.tagging", "Tagger": "xclip.tagging", "XClip": "xclip", "XClipConfig": "xclip"}
+_HOMES = {
+    "Reserve": "reserve",
+    "ReserveConfig": "reserve",
+    "Tag": "xclip.tagging",
+    "Tagger": "xclip.tagging",
+    "XClip": "xclip",
+    "XClipConfig": "xclip",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from watchword.layers import Attention, DropPath, activation_function, attend, contrastive_loss
+from watchword.layers import Attention, AttentionPool, DropPath, activation_function, attend, contrastive_loss
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -14,6 +14,34 @@ def test_fused_attention_equals_the_plain_formula(causal: bool, dtype: torch.dty
     fused = attend(query, key, value, causal=causal, fused=True)
     plain = attend(query, key, value, causal=causal, fused=False)
     assert torch.allclose(fused.float(), plain.float(), atol=1e-5 if dtype == torch.float32 else 2e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_masked_attention_is_the_same_fused_or_not_and_an_empty_row_sees_all_alike(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    query, key, value = torch.randn(3, 2, 4, 9, 64).to(dtype).unbind(0)
+    seen = torch.rand(2, 1, 9, 9) > 0.4
+    seen[0, 0, 3] = False
+    mask = torch.zeros(seen.shape).masked_fill(~seen, -1e10)
+    fused, plain = (attend(query, key, value, mask=mask, fused=choice).float() for choice in (True, False))
+    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+    assert torch.allclose(fused, plain, atol=tolerance)
+    assert torch.allclose(plain[0, :, 3], value[0].float().mean(dim=1), atol=tolerance)
+    changed = torch.where(seen[1, 0, 5][:, None], value, value + 7)  # of what row 5 does not see
+    assert torch.equal(attend(query, key, changed, mask=mask, fused=False)[1, :, 5].float(), plain[1, :, 5])
+
+
+def test_attention_pooling_equals_torchs_attention_from_the_mean() -> None:
+    torch.manual_seed(0)
+    pool, theirs = AttentionPool(128, 2), torch.nn.MultiheadAttention(128, 2, batch_first=True)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([pool.query.weight, pool.key.weight, pool.value.weight]))
+        theirs.in_proj_bias.copy_(torch.cat([pool.query.bias, pool.key.bias, pool.value.bias]))
+        theirs.out_proj.load_state_dict(pool.out.state_dict())
+    groups = torch.randn(3, 5, 4, 128)
+    flat = groups.flatten(0, 1)
+    expected = theirs(flat.mean(1, keepdim=True), flat, flat, need_weights=False)[0].view(3, 5, 128)
+    assert torch.allclose(pool(groups), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -4,5 +4,18 @@ from .attention import Attention, attend
 from .blocks import FeedForward, TransformerBlock, activation_function
 from .contrast import contrastive_loss
 from .drop_path import DropPath
+from .pooling import AttentionPool
+from .rotary import Rotary, rotary_angles
 
-__all__ = ["Attention", "DropPath", "FeedForward", "TransformerBlock", "activation_function", "attend", "contrastive_loss"]
+__all__ = [
+    "Attention",
+    "AttentionPool",
+    "DropPath",
+    "FeedForward",
+    "Rotary",
+    "TransformerBlock",
+    "activation_function",
+    "attend",
+    "contrastive_loss",
+    "rotary_angles",
+]

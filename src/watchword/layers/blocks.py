@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .attention import Attention
+from .rotary import Rotary
 
 __all__ = ["FeedForward", "TransformerBlock", "activation_function"]
 
@@ -31,10 +32,10 @@ def activation_function(name: str) -> Callable[[Tensor], Tensor]:
 class FeedForward(nn.Module):
     """width -> 4 width -> width, applied to each token."""
 
-    def __init__(self, width: int, *, activation: str) -> None:
+    def __init__(self, width: int, *, activation: str, output_bias: bool = True) -> None:
         super().__init__()
         self.c_fc = nn.Linear(width, 4 * width)
-        self.c_proj = nn.Linear(4 * width, width)
+        self.c_proj = nn.Linear(4 * width, width, bias=output_bias)
         self.activation = activation_function(activation)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -43,16 +44,19 @@ class FeedForward(nn.Module):
 
 
 class TransformerBlock(nn.Module):
-    """Pre-norm self-attention and feed-forward with residuals: (batch, length, width) -> the same shape."""
+    """Pre-norm self-attention and feed-forward with residuals: (batch, length, width) -> the same shape.
 
-    def __init__(self, width: int, num_heads: int, *, activation: str, causal: bool = False) -> None:
+    Without ``output_bias`` the last projection of either part has no bias.
+    """
+
+    def __init__(self, width: int, num_heads: int, *, activation: str, causal: bool = False, output_bias: bool = True) -> None:
         super().__init__()
-        self.attn = Attention(width, num_heads, causal=causal)
+        self.attn = Attention(width, num_heads, causal=causal, output_bias=output_bias)
         self.ln_1 = nn.LayerNorm(width)
-        self.mlp = FeedForward(width, activation=activation)
+        self.mlp = FeedForward(width, activation=activation, output_bias=output_bias)
         self.ln_2 = nn.LayerNorm(width)
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attn(self.ln_1(x))
+    def forward(self, x: Tensor, *, mask: Tensor | None = None, rotary: Rotary | None = None) -> Tensor:
+        x = x + self.attn(self.ln_1(x), mask=mask, rotary=rotary)
         out: Tensor = x + self.mlp(self.ln_2(x))
         return out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import warnings
 from collections.abc import Mapping
@@ -12,24 +11,30 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
 from ..errors import CheckpointError, ConfigError, InputError
-from ..files import copy_files, filling, replacing, write_text
+from ..files import copy_files, filling
+from ..weights.downloads import fetch, is_repository_id
+from ..weights.folders import (
+    CONFIG_FILE,
+    METADATA_KEY,
+    WEIGHTS_FILE,
+    WithoutRandomNumbers,
+    read_json,
+    require_recorded,
+    write_json,
+    write_weights,
+)
+from ..weights.states import read_metadata, read_state, require_match
 from . import clip_start, expand, huggingface, registry
 from .config import XClipConfig
-from .downloads import fetch, is_repository_id
 from .expanded import ExpandedConfig, ExpandedXClip
 from .model import XClip
-from .state_files import WithoutRandomNumbers, config_of_state, read_metadata, read_state, require_match
+from .state_files import config_of_state
 
 __all__ = ["load", "save", "save_huggingface"]
 
-METADATA_KEY = "watchword_config"
-CONFIG_FILE = "config.json"
-WEIGHTS_FILE = "model.safetensors"
 OLD_WEIGHTS_FILE = "pytorch_model.bin"
 PREPROCESSOR_FILE = "preprocessor_config.json"
 TOKENIZER_FOLDER = "tokenizer"
@@ -113,10 +118,10 @@ def save(model: XClip, folder: str | Path) -> None:
     folder = Path(folder)
     values = model.config.as_dict()
     with filling(folder, (WEIGHTS_FILE, CONFIG_FILE)):
-        _write_weights(folder, model.state_dict(), {METADATA_KEY: json.dumps(values)})
+        write_weights(folder, model.state_dict(), {METADATA_KEY: json.dumps(values)})
         if isinstance(model, ExpandedXClip) and model.tokenizer_folder is not None:
             copy_files(model.tokenizer_folder, folder / TOKENIZER_FOLDER)
-        _write_json(folder / CONFIG_FILE, {"model_type": model.config.model_type, **values})
+        write_json(folder / CONFIG_FILE, {"model_type": model.config.model_type, **values})
 
 
 def save_huggingface(model: XClip, folder: str | Path) -> None:
@@ -129,9 +134,9 @@ def save_huggingface(model: XClip, folder: str | Path) -> None:
         raise InputError("an expanded model cannot be written for transformers, which has X-CLIP around CLIP only")
     values = huggingface.config_to_huggingface(model.config)
     with filling(folder, (WEIGHTS_FILE, PREPROCESSOR_FILE, CONFIG_FILE)):
-        _write_weights(folder, huggingface.state_to_huggingface(model.state_dict()), {})
-        _write_json(folder / PREPROCESSOR_FILE, huggingface.preprocessing_to_huggingface(model.config.preprocessing))
-        _write_json(folder / CONFIG_FILE, values)
+        write_weights(folder, huggingface.state_to_huggingface(model.state_dict()), {})
+        write_json(folder / PREPROCESSOR_FILE, huggingface.preprocessing_to_huggingface(model.config.preprocessing))
+        write_json(folder / CONFIG_FILE, values)
 
 
 def _load_named(name: str, huggingface_heads: bool, hub: dict[str, Any]) -> XClip:
@@ -157,11 +162,11 @@ def _load_parts(files: Mapping[str, Path], source: str, huggingface_heads: bool,
     file = files.get(WEIGHTS_FILE) or files.get(OLD_WEIGHTS_FILE)
     if CONFIG_FILE not in files or file is None:
         raise CheckpointError(f"{source} needs {CONFIG_FILE} and {WEIGHTS_FILE}, but has {', '.join(files) or 'neither'}")
-    values = _read_json(files[CONFIG_FILE])
+    values = read_json(files[CONFIG_FILE])
     kind = values.pop("model_type", None)
     if kind in (XClipConfig.model_type, ExpandedConfig.model_type):
         config = _config(values)
-        _require_recorded(config, file)
+        require_recorded(config, file, FREE_FIELDS)
         model = _model(config, read_state(file), source)
         if isinstance(model, ExpandedXClip) and (file.parent / TOKENIZER_FOLDER).is_dir():
             model.tokenizer_folder = file.parent / TOKENIZER_FOLDER
@@ -172,7 +177,7 @@ def _load_parts(files: Mapping[str, Path], source: str, huggingface_heads: bool,
     preprocessing = None
     if PREPROCESSOR_FILE in files:
         image_size = huggingface.section(values, "vision_config").get("image_size", 224)
-        preprocessing = huggingface.preprocessing_from_huggingface(_read_json(files[PREPROCESSOR_FILE]), image_size)
+        preprocessing = huggingface.preprocessing_from_huggingface(read_json(files[PREPROCESSOR_FILE]), image_size)
     config = huggingface.config_from_huggingface(values, preprocessing, their_heads=huggingface_heads)
     return _model(replace(config, weights=weights), huggingface.without_buffers(read_state(file)), source, renamed=True)
 
@@ -206,20 +211,6 @@ def _config(values: Mapping[str, Any]) -> XClipConfig:
     return (ExpandedConfig if "architecture" in values else XClipConfig).from_dict(values)
 
 
-def _require_recorded(config: XClipConfig, file: Path) -> None:
-    recorded = read_metadata(file).get(METADATA_KEY)
-    if recorded is None:
-        warnings.warn(f"{file} does not say what configuration its weights were saved with, so config.json is taken on trust", stacklevel=4)
-        return
-    saved, stated = _config(json.loads(recorded)).as_dict(), config.as_dict()
-    for field in saved:
-        if field not in FREE_FIELDS and saved[field] != stated[field]:
-            raise CheckpointError(
-                f"{file.parent}: config.json says {field} is {stated[field]!r}, but the weights were saved with {saved[field]!r}; "
-                "restore config.json"
-            )
-
-
 def _change_num_frames(model: XClip, num_frames: int, interpolate: bool, source: str) -> None:
     made_for = model.config.num_frames
     if model.mit is None:
@@ -235,27 +226,3 @@ def _change_num_frames(model: XClip, num_frames: int, interpolate: bool, source:
     resized = F.interpolate(positions, size=num_frames, mode="linear", align_corners=False)
     model.mit.positional_embedding = torch.nn.Parameter(resized.transpose(1, 2).contiguous())
     model.set_num_frames(num_frames)
-
-
-def _write_weights(folder: Path, state: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    tensors = {name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in state.items()}
-    with replacing(folder / WEIGHTS_FILE) as beside:
-        try:
-            save_file(tensors, beside, metadata={"format": "pt", **metadata})
-        except SafetensorError as error:
-            raise OSError(errno.EIO, str(error), str(folder)) from error
-
-
-def _write_json(path: Path, values: Mapping[str, Any]) -> None:
-    text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
-    write_text(path, text)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read as JSON ({error})") from error
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path}: must hold one JSON object")
-    return values

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 
 from ..errors import DownloadError, InputError
-from .downloads import fetch
+from ..weights.downloads import fetch
+from ..weights.states import read_state, require_match
 from .model import XClip, is_new_part
-from .state_files import config_of_state, read_state, require_match
+from .state_files import config_of_state
 
 __all__ = ["EXTRA_ENTRIES", "PREFIX", "files_on_hub", "load"]
 

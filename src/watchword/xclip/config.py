@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 from ..errors import ConfigError
+from ..fields import check_types, checked_fields
 
 __all__ = ["Preprocessing", "XClipConfig", "XCLIP_SIZES"]
 
 HEAD_SIZE = 64  # of every attention head in the system (spec section 0)
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
-
-
-def _checked_fields(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    unknown = set(values) - {f.name for f in fields(cls)}
-    if unknown:
-        raise ConfigError(f"unknown key {sorted(unknown)[0]!r} in {cls.__name__}; known are {', '.join(f.name for f in fields(cls))}")
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-
-
-def _check_types(config: Any) -> None:
-    """ConfigError for a value of another type than its field's default, as a file that was edited by hand may hold."""
-    for f in fields(config):
-        value, default = getattr(config, f.name), f.default if f.default_factory is MISSING else f.default_factory()
-        kinds: tuple[type, ...] = {float: (int, float), type(None): (int, type(None))}.get(type(default), (type(default),))
-        parts = value if isinstance(value, tuple) else ()
-        inside = (int, float) if default else str  # of mean and std, of class_names
-        if (
-            not isinstance(value, kinds)
-            or isinstance(value, bool) != isinstance(default, bool)
-            or not all(isinstance(part, inside) for part in parts)
-        ):
-            raise ConfigError(f"{type(config).__name__}: {f.name} is {value!r}, but must be of the same type as {default!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +37,7 @@ class Preprocessing:
     squash: bool = False
 
     def __post_init__(self) -> None:
-        _check_types(self)
+        check_types(self)
         if not 0 < self.crop_size <= self.short_side:
             raise ConfigError(f"preprocessing: crop_size {self.crop_size} must be positive and at most short_side {self.short_side}")
         if self.interpolation not in ("opencv_bilinear", "antialiased_bilinear", "pillow_bilinear", "pillow_bicubic"):
@@ -75,7 +54,7 @@ class Preprocessing:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Preprocessing:
-        return cls(**_checked_fields(cls, values))
+        return cls(**checked_fields(cls, values))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +101,7 @@ class XClipConfig:
     weights: str = "random"
 
     def __post_init__(self) -> None:
-        _check_types(self)
+        check_types(self)
         for name in ("image_size", "patch_size", "vision_layers", "text_layers", "vocab_size", "context_length", "num_frames"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"X-CLIP configuration: {name} is {getattr(self, name)}, must be at least 1")
@@ -158,7 +137,7 @@ class XClipConfig:
         values = dict(values)
         if isinstance(values.get("preprocessing"), Mapping):
             values["preprocessing"] = Preprocessing.from_dict(values["preprocessing"])
-        return cls(**_checked_fields(cls, values))
+        return cls(**checked_fields(cls, values))
 
     @classmethod
     def named(cls, architecture: str, *, num_frames: int = 8, **changes: Any) -> XClipConfig:

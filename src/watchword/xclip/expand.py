@@ -15,13 +15,14 @@ from typing import Any
 import torch
 
 from ..errors import InputError
+from ..weights.downloads import fetch
+from ..weights.folders import WithoutRandomNumbers
+from ..weights.states import fill, read_state
 from .clip_start import EXTRA_ENTRIES, files_on_hub
 from .config import Preprocessing
-from .downloads import fetch
 from .expandable import EXPANDABLE
 from .expanded import ExpandedXClip, expanded_config, fetch_tokenizer
 from .open_clip_towers import build_image_text
-from .state_files import WithoutRandomNumbers, fill, read_state
 
 __all__ = ["PREFIX", "load"]
 

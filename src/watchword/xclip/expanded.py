@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from ..errors import ConfigError
 from ..text import tokenize, tokenize_with
+from ..weights.downloads import fetch
 from .config import Preprocessing, XClipConfig
-from .downloads import fetch
 from .model import MultiFrameIntegration, PromptGenerator, VideoFeatures, XClip
 from .open_clip_towers import FrameTower, build_image_text, num_heads, stages_of
 

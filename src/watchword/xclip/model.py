@@ -90,7 +90,7 @@ class CrossFrameBlock(TransformerBlock):
             self.message_attn = Attention(width, width // HEAD_SIZE)
             nn.init.uniform_(self.message_fc.bias, -(width**-0.5), width**-0.5)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]  # frames have learned positions and no padding
         batch, time, tokens, width = x.shape
         y = x.flatten(1, 2) if self.message == "joint" else x.flatten(0, 1)
         if self.message == "on":

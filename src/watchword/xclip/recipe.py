@@ -18,12 +18,12 @@ from .. import processes
 from ..files import replacing
 from ..layers import contrastive_loss
 from ..text import tokenize
+from ..weights.states import require_match
 from .class_heads import NameHead
 from .config import XClipConfig
 from .inputs import to_tensor
 from .mixing import Mixing, smoothed_targets
 from .model import XClip, is_new_part
-from .state_files import require_match
 
 __all__ = ["ImageTextProgram", "SupervisedProgram", "Trained", "expand_to_video", "parameter_groups", "trained_parameters"]
 

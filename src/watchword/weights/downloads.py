@@ -88,7 +88,9 @@ def _download(
     for names in files:
         name = next((name for name in names if name in sizes), None)
         if name is None:
-            raise DownloadError(f"{repository} on {constants.ENDPOINT} has no {' or '.join(names)}: it holds no X-CLIP weights")
+            raise DownloadError(
+                f"{repository} on {constants.ENDPOINT} has no {' or '.join(names)}: it holds no weights that Watchword reads"
+            )
         chosen.append(name)
     chosen += [name for name in optional if name in sizes]
     megabytes = sum(sizes[name] for name in chosen) / 1e6

@@ -1,0 +1,117 @@
+"""The heads of finetuned Reserve weights: scores, losses and gradients against the authors' code (spec sections 8.2 and 8.3)."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from reserve_fixtures import arrays, config_of, difference, entries, index, read, seeded_input, seeded_state
+from watchword.reserve import Reserve
+from watchword.reserve.joint import AUDIOSPAN
+from watchword.reserve.names import released_name, to_released
+from watchword.weights.states import fill
+
+LOGITS, GRADIENTS = 1e-5, 1e-4
+PARTS = {"vcr": ("proj",), "tvqa": ("audio_encoder", "proj")}
+
+
+def finetuned_model(entry: dict[str, Any], task: str, seeded_weights: ModuleType) -> Reserve:
+    model = Reserve(config_of(entry["model"], parts=PARTS[task]))
+    manifest = read(index()["models"][entry["model"]]["manifest"])
+    params = [*manifest["params"], read(entry["info"])["extra_param"]]
+    state = seeded_state({"params": params}, seeded_weights)
+    fill(model, {name: state[name] for name in model.state_dict()}, task)
+    return model
+
+
+def vcr(model: Reserve, expected: dict[str, Tensor], prefix: str, seeded_weights: ModuleType) -> Tensor:
+    """Logits (B, 2, 4): the answers, and the rationales."""
+    answers = expected["vcr/answers"]
+    tokens = answers.flatten(0, 2)
+    frames = model.encode_frames(seeded_input(f"{prefix}/vcr/image", seeded_weights)).pooled
+    repeated = frames.repeat_interleave(len(tokens) // len(frames), dim=0)[:, None]
+    inputs = model.joint_input(tokens, segments=torch.zeros_like(tokens), frames=repeated)
+    return model.score_choices(inputs, tokens).view(answers.shape[:3])
+
+
+def tvqa(model: Reserve, expected: dict[str, Tensor], prefix: str, seeded_weights: ModuleType) -> tuple[Tensor, Tensor]:
+    """Logits (B, 5) with sound and with subtitles."""
+    images = seeded_input(f"{prefix}/tvqa/images", seeded_weights)
+    clips = seeded_input(f"{prefix}/tvqa/audio_clips", seeded_weights)
+    images[1, 5:], clips[1, 5:, :, :, :64] = 0, 0  # the fixtures' second example has five real windows
+    batch, windows = images.shape[:2]
+    frames = model.encode_frames(images.flatten(0, 1)).pooled
+    sounds = model.encode_sounds(clips.flatten(0, 2)).pooled
+    num_sounds, per_sound = len(sounds) // batch, sounds.shape[1]
+    both = []
+    for key in ("audio_seqs", "textonly_seqs"):
+        sequences = expected[f"tvqa/{key}"]
+        choices = sequences.shape[1]
+        tokens, segments = sequences.flatten(0, 1).unbind(-1)
+        inputs = model.joint_input(
+            tokens,
+            segments=segments,
+            frames=frames.view(batch, windows, *frames.shape[1:]).repeat_interleave(choices, dim=0),
+            sounds=sounds.view(batch, num_sounds, *sounds.shape[1:]).repeat_interleave(choices, dim=0),
+            pointers=((tokens == AUDIOSPAN).cumsum(1) - 1) // per_sound % num_sounds,
+            first_frame_segment=1,
+        )
+        both.append(model.score_choices(inputs, tokens).view(batch, choices))
+    return both[0], both[1]
+
+
+def off_in_gradients(model: Reserve, expected: dict[str, float], whole: Tensor) -> dict[str, float]:
+    """Norms of gradients that are off, relative to the authors'; what they call zero to the largest norm."""
+    found = {}
+    parameters = dict(model.named_parameters())
+    gradients = torch.autograd.grad(whole, list(parameters.values()), retain_graph=True, allow_unused=True)
+    for name, gradient in zip(parameters, gradients, strict=True):
+        norm = 0.0 if gradient is None else float(gradient.norm())
+        theirs = expected[released_name(name)]
+        found[name] = abs(norm - theirs) / theirs if theirs > 1e-6 else norm
+    assert len(found) == len(expected)
+    return {name: off for name, off in found.items() if off > GRADIENTS}
+
+
+@pytest.mark.parametrize("entry", entries("finetune"))
+def test_vcr(entry: dict[str, Any], seeded_weights: ModuleType) -> None:
+    expected, info = arrays(entry["arrays"]), read(entry["info"])["vcr"]
+    model = finetuned_model(entry, "vcr", seeded_weights)
+    logits = vcr(model, expected, entry["inputs_prefix"], seeded_weights)
+    loss = F.cross_entropy(logits.flatten(0, 1), expected["vcr/labels"].flatten())
+    assert difference(logits, expected["vcr/logits"]) <= LOGITS
+    assert difference(logits.log_softmax(-1), expected["vcr/logprobs"]) <= LOGITS
+    assert torch.equal(logits.argmax(-1), expected["vcr/preds"])
+    assert abs(float(loss.detach()) - info["loss"]) <= LOGITS
+    assert off_in_gradients(model, info["grad_norms"], loss) == {}
+    assert_proj_gradient(model, loss, expected["vcr/grad/proj/kernel"])
+
+
+@pytest.mark.parametrize("entry", entries("finetune"))
+def test_tvqa(entry: dict[str, Any], seeded_weights: ModuleType) -> None:
+    expected, info = arrays(entry["arrays"]), read(entry["info"])["tvqa"]
+    model = finetuned_model(entry, "tvqa", seeded_weights)
+    audio, text = tvqa(model, expected, entry["inputs_prefix"], seeded_weights)
+    labels = expected["tvqa/labels"]
+    loss = F.cross_entropy(audio, labels) + F.cross_entropy(text, labels)
+    for key, logits in (("audio", audio), ("text", text)):
+        assert difference(logits, expected[f"tvqa/logits_from_{key}"]) <= LOGITS
+        assert difference(logits.log_softmax(-1), expected[f"tvqa/logprobs_{key}"]) <= LOGITS
+        assert torch.equal(logits.argmax(-1), expected[f"tvqa/preds_{key}"])
+    assert torch.equal((audio.softmax(-1) + text.softmax(-1)).argmax(-1), expected["tvqa/preds_joint"])
+    assert abs(float(loss.detach()) - info["loss"]) <= LOGITS
+    assert off_in_gradients(model, info["grad_norms"], loss) == {}
+    assert_proj_gradient(model, loss, expected["tvqa/grad/proj/kernel"])
+
+
+def assert_proj_gradient(model: Reserve, loss: Tensor, expected: Tensor) -> None:
+    assert model.proj is not None
+    gradient = torch.autograd.grad(loss, model.proj.weight)[0]
+    released = to_released("proj/kernel", gradient, model.config.head_size, model.config.audio_patch)
+    assert difference(released, expected) <= GRADIENTS * float(np.abs(expected.numpy()).max())
