@@ -1,0 +1,1 @@
+"""MERLOT Reserve: what happens in a video, from its frames, subtitles and sound."""
