@@ -29,7 +29,7 @@ __all__ = [
     "crop_times",
     "from_levels",
     "levels",
-    "log_compress",
+    "log_compress_",
     "log_mel",
     "mel_filters",
     "mel_power",
@@ -114,14 +114,14 @@ def mel_power(wave: Tensor, speed: int = 1) -> Tensor:
     return mel.transpose(-1, -2).reshape(*wave.shape[:-1], mel.shape[-1], NUM_BANDS)
 
 
-def log_compress(power: Tensor) -> Tensor:
-    """ln(power + 0.1) - ln(0.1): at least 0, and 0 for silence."""
-    return (power + _FLOOR).log_().sub_(float(np.log(np.float32(_FLOOR)))).clamp_(min=0)
+def log_compress_(power: Tensor) -> Tensor:
+    """ln(power + 0.1) - ln(0.1), in place: at least 0, and 0 for silence."""
+    return power.add_(_FLOOR).log_().sub_(float(np.log(np.float32(_FLOOR)))).clamp_(min=0)
 
 
 def log_mel(wave: Tensor, speed: int = 1) -> Tensor:
     """(..., hops, 64) log-mel spectrogram of a (..., samples) wave at 22050 Hz, from -1 to 1. Arguments, errors: see `mel_power`."""
-    return log_compress(mel_power(wave, speed))
+    return log_compress_(mel_power(wave, speed))
 
 
 def subsegments(spectrogram: Tensor, starts: tuple[int, ...] | None = None, *, speed: float = 1.0) -> Tensor:
