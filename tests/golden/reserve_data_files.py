@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ from shared_folders import GOLDEN_ROOT
 FOLDER = GOLDEN_ROOT / "reserve_data"
 
 
-@lru_cache(maxsize=None)
+@cache
 def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-@lru_cache(maxsize=None)
+@cache
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     with np.load(path) as file:
         return dict(file)

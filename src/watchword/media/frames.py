@@ -79,9 +79,7 @@ class VideoReader:
         warnings: one line for each kind of damage met so far.
     """
 
-    def __init__(
-        self, path: Path, *, limits: Limits = DEFAULT_LIMITS, num_threads: int | None = None, ffmpeg_color: bool = False
-    ) -> None:
+    def __init__(self, path: Path, *, limits: Limits = DEFAULT_LIMITS, num_threads: int | None = None, ffmpeg_color: bool = False) -> None:
         self.path = path
         self.limits = limits
         self.ffmpeg_color = ffmpeg_color

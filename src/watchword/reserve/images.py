@@ -129,7 +129,9 @@ def fit(
     old_height, old_width = frame.shape[:2]
     if not (old_height and old_width and min(grid) > 0):
         raise InputError(f"a frame of {old_height}x{old_width} pixels into a grid of {grid}: all must be positive")
-    pixels = frame.astype(np.float32) / np.float32(255) if frame.dtype == np.uint8 else frame
+    pixels = frame.astype(np.float32)
+    if frame.dtype == np.uint8:
+        pixels /= np.float32(255)
     if not shrink_both:
         zoom = min(zoom, max(width / old_width, height / old_height))
     scale = min(np.float32(int(zoom * height)) / np.float32(old_height), np.float32(int(zoom * width)) / np.float32(old_width))

@@ -125,7 +125,9 @@ def _fitting(pieces: list[_Piece], length: int) -> list[_Piece]:
     first, last = (blanks[0], blanks[-1]) if blanks else (0, 0)
     sizes = [len(piece.tokens) for piece in pieces]
     if blanks and sum(sizes[first : last + 1]) > length:
-        raise InputError(f"{sum(sizes[first : last + 1])} tokens from the first blank to the last, but {length} fit; shorten the text between")
+        raise InputError(
+            f"{sum(sizes[first : last + 1])} tokens from the first blank to the last, but {length} fit; shorten the text between"
+        )
     low, high = 0, len(pieces)
     left, right, total = sum(sizes[:first]), sum(sizes[last + 1 :]), sum(sizes)
     while total > length:

@@ -68,7 +68,8 @@ def _weights(size: int, new_size: int, kernel: str) -> FloatArray:
         weights = np.clip(np.minimum(old + 1, (new + 1) * step) - np.maximum(old, new * step), 0, None)
     else:
         weights = _SMOOTH[kernel](np.abs(old + 0.5 - (new + 0.5) * step) / max(step, 1.0))
-    return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    normalised: FloatArray = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    return normalised
 
 
 def resample(picture: FloatArray, height: int, width: int, kernel: str = "bilinear") -> FloatArray:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,6 +19,7 @@ __all__ = [
     "WINDOW_SEGMENTS",
     "Section",
     "Span",
+    "centred_spans",
     "even_spans",
     "released_spans",
     "sections",
@@ -125,7 +127,7 @@ def released_spans(sound_seconds: float, *, start: float = 0.0, interval: float 
     until = sound_seconds - 1
     if until < interval:
         raise InputError(f"{sound_seconds:g} s of sound; the released demo needs {interval + 1:g} s; leave out `released`")
-    spans = []
+    spans: list[Span] = []
     while start + interval < until and (limit is None or len(spans) < limit):
         spans.append(Span(start, start + interval))
         start += interval
@@ -148,7 +150,7 @@ def spans_before(time: float, count: int, seconds: float) -> list[Span]:
     """`count` spans of `seconds` that end at `time`, rounded to hundredths; what lies before 0 is cut off (action anticipation)."""
     _check(0.0, max(time, 0.0), seconds, None)
     edges = [round(max(time - seconds * i, 0.0), 2) for i in range(count, -1, -1)]
-    return [Span(low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    return [Span(low, high) for low, high in pairwise(edges)]
 
 
 def windows(count: int, *, size: int = WINDOW_SEGMENTS) -> list[range]:
@@ -157,7 +159,7 @@ def windows(count: int, *, size: int = WINDOW_SEGMENTS) -> list[range]:
         raise InputError(f"{count} segments in windows of {size}: a window must hold at least one")
     num_windows = -(-count // size)
     edges = [count * i // num_windows for i in range(num_windows + 1)] if num_windows else []
-    return [range(low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    return [range(low, high) for low, high in pairwise(edges)]
 
 
 def _check(start: float, end: float, interval: float, limit: int | None) -> None:

@@ -23,7 +23,7 @@ from ..media.errors import NoSubtitlesError
 from ..media.opening import Path
 from ..media.subtitles import Word
 from .images import BlackBars, Box
-from .segmentation import SEGMENT_SECONDS, Span, even_spans, released_spans, windows
+from .segmentation import Span, even_spans, released_spans, windows
 from .sounds import SegmentSounds, centred_samples, samples_from, segment_sounds
 from .timing import TimingRegressor
 from .transcript import clean_words

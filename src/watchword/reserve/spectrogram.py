@@ -60,7 +60,8 @@ FloatArray = npt.NDArray[np.floating]
 
 def levels(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
     """Samples from -1 to 1 as the 16-bit levels that the release reads."""
-    return np.clip(np.rint(samples * np.float32(_FLOAT_LEVELS)), -_FLOAT_LEVELS, _MAX_LEVEL).astype(np.int16)
+    found: npt.NDArray[np.int16] = np.clip(np.rint(samples * np.float32(_FLOAT_LEVELS)), -_FLOAT_LEVELS, _MAX_LEVEL).astype(np.int16)
+    return found
 
 
 def from_levels(samples: npt.NDArray[np.int16], peak: int | None = None) -> npt.NDArray[np.float32]:
@@ -106,7 +107,9 @@ def mel_power(wave: Tensor, speed: int = 1) -> Tensor:
     """
     window = WINDOW * speed
     if speed < 1 or wave.shape[-1] <= window // 2:
-        raise InputError(f"{wave.shape[-1]} samples at speed {speed}: a spectrogram needs more than {window // 2} and a speed of at least 1")
+        raise InputError(
+            f"{wave.shape[-1]} samples at speed {speed}: a spectrogram needs more than {window // 2} and a speed of at least 1"
+        )
     flat = wave.reshape(-1, wave.shape[-1]).float()
     spectrum = torch.stft(flat, window, HOP * speed, window=_window(window), center=True, pad_mode="reflect", return_complex=True)
     power = torch.view_as_real(spectrum).square_().sum(-1)

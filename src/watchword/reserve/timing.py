@@ -1,7 +1,7 @@
 """Correction of the word times of automatic captions by a small network: released parameters, or ours trained anew.
 
-Automatic captions show a word a little before or after it is spoken. The network looks at each word and its two neighbours and gives how far
-its start and end are off. Source: merlot-reserve-data spec section 5; the file is the release's `offset_model_params.json`.
+Automatic captions show a word a little before or after it is spoken. The network looks at each word and its two neighbours and says how
+far its start and end are off. Source: merlot-reserve-data spec section 5; the file is the release's `offset_model_params.json`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -143,9 +144,7 @@ class TimingRegressor:
         if not words:
             return []
         shifts = boundary_shifts(self.offsets(word_features(words, tokenizer)))
-        return [
-            replace(word, start=word.start + float(shifts[i]), end=word.end + float(shifts[i + 1])) for i, word in enumerate(words)
-        ]
+        return [replace(word, start=word.start + float(shifts[i]), end=word.end + float(shifts[i + 1])) for i, word in enumerate(words)]
 
 
 def boundary_shifts(offsets: Values) -> Values:
@@ -198,7 +197,7 @@ def _initial(mean: Values, std: Values, wanted: Values, seed: int) -> TimingRegr
     """Answers lie around the median of the wanted offsets, within reach of nearly all of them."""
     draw = np.random.default_rng(seed)
     sizes = (NUM_FEATURES, _HIDDEN, _HIDDEN, 2)
-    weights = tuple(draw.normal(0, np.sqrt(2 / old), (new, old)) for old, new in zip(sizes, sizes[1:], strict=False))
+    weights = tuple(draw.normal(0, np.sqrt(2 / old), (new, old)) for old, new in pairwise(sizes))
     bias = np.median(wanted, axis=0)
     reach = np.clip(np.quantile(np.abs(wanted - bias), 0.99, axis=0), 0.01, MAX_SHIFT_SECONDS)
     return TimingRegressor(weights, tuple(np.zeros(size) for size in sizes[1:]), mean, std, np.log(reach), bias)  # type: ignore[arg-type]

@@ -65,7 +65,9 @@ class ReserveTokenizer:
         self._tokenizer = _parse(self.json, self.path)
         for expected, name in enumerate(_NAMES):
             if self._tokenizer.token_to_id(f"<|{name}|>") != expected:
-                raise CheckpointError(f"{str(self.path)!r}: <|{name}|> is not token {expected}; give MERLOT Reserve's lowercase_encoder.json")
+                raise CheckpointError(
+                    f"{str(self.path)!r}: <|{name}|> is not token {expected}; give MERLOT Reserve's lowercase_encoder.json"
+                )
         self._plain = _parse(self.json, self.path)
         self._plain.encode_special_tokens = True
 
