@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from ..errors import InputError
 
@@ -111,10 +112,15 @@ def mel_power(wave: Tensor, speed: int = 1) -> Tensor:
             f"{wave.shape[-1]} samples at speed {speed}: a spectrogram needs more than {window // 2} and a speed of at least 1"
         )
     flat = wave.reshape(-1, wave.shape[-1]).float()
-    spectrum = torch.stft(flat, window, HOP * speed, window=_window(window), center=True, pad_mode="reflect", return_complex=True)
-    power = torch.view_as_real(spectrum).square_().sum(-1)
-    mel = mel_filters(window) @ power
-    return mel.transpose(-1, -2).reshape(*wave.shape[:-1], mel.shape[-1], NUM_BANDS)
+    mel = torch.stack([_mel_power(clip, speed) for clip in flat])  # one by one: its arrays stay in the cache
+    return mel.reshape(*wave.shape[:-1], mel.shape[-2], NUM_BANDS)
+
+
+def _mel_power(clip: Tensor, speed: int) -> Tensor:
+    window = WINDOW * speed
+    padded = functional.pad(clip[None], (window // 2, window // 2), mode="reflect")[0]
+    spectrum = torch.fft.rfft(padded.unfold(-1, window, HOP * speed) * _window(window))
+    return (spectrum.real.square() + spectrum.imag.square()) @ mel_filters(window).T
 
 
 def log_compress_(power: Tensor) -> Tensor:
