@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
@@ -109,3 +110,11 @@ def test_wrong_contents_are_errors(parts: list[Content], message: str) -> None:
         token_sequence(parts)
     with pytest.raises(InputError, match="one for each"):
         preprocess([segment(0)], [None, None], grid=(2, 3))
+
+
+def test_tall_frames_are_turned_only_on_request() -> None:
+    upright, turned = (preprocess([segment(0)], [None], grid=(3, 4), turn=turn).images for turn in (False, True))
+    assert torch.equal(upright, turned)
+    tall = replace(segment(0), frame=np.full((64, 32, 3), 255, np.uint8))
+    upright, turned = (preprocess([tall], [None], grid=(3, 4), turn=turn).images for turn in (False, True))
+    assert turned.sum() > 1.3 * upright.sum()

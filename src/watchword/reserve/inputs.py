@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..text.reserve import AUDIOSPAN, MASK, MASK_TEXT, PADDING, ReserveTokenizer, default_tokenizer
-from .images import Grid, fit, patches
+from .images import Grid, fit, patches, turn_tall
 from .segmentation import WINDOW_SEGMENTS
 from .segments import Segment
 from .spectrogram import SUBSEGMENTS
@@ -161,12 +161,14 @@ def preprocess(
     grid: Grid,
     tokenizer: ReserveTokenizer | None = None,
     length: int = SEQUENCE_LENGTH,
+    turn: bool = False,
     released: bool = False,
 ) -> ReserveInputs:
     """A window of at most eight segments, and what stands for each of them in the joint sequence, as tensors.
 
     contents: one for each segment: a text (with `<|MASK|>` for a blank, see `mask_query`), token ids (see `text_of`), or None for sound.
     grid: (rows, columns) of patches of the model: (12, 20), (18, 32) or (24, 24) in the released ones.
+    turn: lay frames much higher than wide on their side, as the released models saw them in training but not in answering (D15).
     released: subsegments without sound are given as silence instead of being masked, and an overlong sequence loses its end.
 
     Warns (UserWarning) if something did not fit. Raises InputError as `token_sequence` does, or if the numbers differ.
@@ -177,7 +179,8 @@ def preprocess(
     sequence = token_sequence(contents, tokenizer, has_sound=has_sound, length=length, released=released)
     if sequence.num_cut:
         warnings.warn(f"{sequence.num_cut} tokens do not fit into {length} and are left out; ask with less text", UserWarning, stacklevel=2)
-    images = torch.stack([patches(fit(segment.frame, grid).pixels) for segment in segments])
+    frames = [turn_tall(segment.frame) if turn else segment.frame for segment in segments]
+    images = torch.stack([patches(fit(frame, grid).pixels) for frame in frames])
     audio = torch.stack([segment.spectrogram for segment in segments]).flatten(0, 1)
     heard = [content is None and heard for content, row in zip(contents, has_sound, strict=True) for heard in row]
     audio = torch.where(torch.tensor(heard)[:, None, None], audio, torch.zeros(()))

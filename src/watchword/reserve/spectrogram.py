@@ -120,7 +120,8 @@ def _mel_power(clip: Tensor, speed: int) -> Tensor:
     window = WINDOW * speed
     padded = functional.pad(clip[None], (window // 2, window // 2), mode="reflect")[0]
     spectrum = torch.fft.rfft(padded.unfold(-1, window, HOP * speed) * _window(window))
-    return (spectrum.real.square() + spectrum.imag.square()) @ mel_filters(window).T
+    power: Tensor = spectrum.real.square() + spectrum.imag.square()
+    return power @ mel_filters(window).T
 
 
 def log_compress_(power: Tensor) -> Tensor:

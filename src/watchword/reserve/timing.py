@@ -38,6 +38,7 @@ _MAX_FILE_BYTES = 8 << 20
 _LAYERS = ("mapping.0", "mapping.2", "mapping.4")
 _VOWELS = frozenset("aeiou")
 _HIDDEN = 32
+_REACH = 1.5  # tanh comes to its ends only slowly
 
 
 def word_features(words: Sequence[Word], tokenizer: ReserveTokenizer | None = None) -> Values:
@@ -199,7 +200,7 @@ def _initial(mean: Values, std: Values, wanted: Values, seed: int) -> TimingRegr
     sizes = (NUM_FEATURES, _HIDDEN, _HIDDEN, 2)
     weights = tuple(draw.normal(0, np.sqrt(2 / old), (new, old)) for old, new in pairwise(sizes))
     bias = np.median(wanted, axis=0)
-    reach = np.clip(np.quantile(np.abs(wanted - bias), 0.99, axis=0), 0.01, MAX_SHIFT_SECONDS)
+    reach = np.clip(_REACH * np.quantile(np.abs(wanted - bias), 0.99, axis=0), 0.01, MAX_SHIFT_SECONDS)
     return TimingRegressor(weights, tuple(np.zeros(size) for size in sizes[1:]), mean, std, np.log(reach), bias)  # type: ignore[arg-type]
 
 
