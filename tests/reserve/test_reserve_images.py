@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -27,6 +27,7 @@ def test_kernels_are_those_of_another_library(kernel: str, pillow: Image.Resampl
         assert np.abs(found[..., channel] - expected).max() < 2e-5
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(KERNELS), st.integers(1, 40), st.integers(1, 40), st.floats(0, 1, width=32))
 def test_one_colour_stays_that_colour(kernel: str, height: int, width: int, value: float) -> None:
     found = resample(np.full((13, 9, 3), value, np.float32), height, width, kernel)
@@ -50,6 +51,7 @@ def test_an_unknown_kernel_is_an_error() -> None:
         resample(PICTURE, 3, 3, "sinc")
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 300), st.sampled_from([(12, 20), (18, 32), (24, 24), (2, 3)]))
 def test_every_shape_fits_into_every_grid(height: int, width: int, grid: tuple[int, int]) -> None:
     image = fit(np.full((height, width, 3), 255, np.uint8), grid)
@@ -78,6 +80,7 @@ def test_the_range_of_zoom_for_other_resolutions() -> None:
     assert training_scale_range((24, 24)) == (1.0, pytest.approx(1.878, abs=1e-3))
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 29), st.sampled_from([31, 32, 200])), min_size=1, max_size=5))
 def test_bars_seen_frame_by_frame_are_those_seen_at_once(spots: list[tuple[int, int, int]]) -> None:
     frames = np.zeros((len(spots), 20, 30, 3), np.uint8)

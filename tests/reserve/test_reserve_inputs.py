@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.errors import InputError
@@ -30,6 +30,7 @@ def segment(index: int, text: str = "") -> Segment:
 contents = st.lists(st.one_of(st.none(), st.integers(0, 60).map(lambda count: [WORD] * count)), min_size=1, max_size=8)
 
 
+@settings(max_examples=60, deadline=None)
 @given(contents, st.data())
 def test_a_blank_survives_and_sound_stays_whole(parts: list[list[int] | None], data: st.DataObject) -> None:
     asked = data.draw(st.integers(0, len(parts) - 1))

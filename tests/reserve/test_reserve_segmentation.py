@@ -7,7 +7,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.errors import InputError
@@ -26,6 +26,7 @@ def transcripts(draw: st.DrawFn) -> list[Word]:
     return words
 
 
+@settings(max_examples=60, deadline=None)
 @given(transcripts(), seconds, st.integers(0, 999))
 def test_sections_follow_each_other_and_share_out_the_words(words: list[Word], duration: float, seed: int) -> None:
     found = sections(words, duration, random.Random(seed).random)
@@ -45,6 +46,7 @@ def test_sections_follow_each_other_and_share_out_the_words(words: list[Word], d
         assert len(rows) == len(words) or found[-1].span.end + 5 > duration - 1
 
 
+@settings(max_examples=60, deadline=None)
 @given(transcripts(), seconds)
 def test_speech_is_never_sped_up_where_the_coin_says_no(words: list[Word], duration: float) -> None:
     assert all(section.speed == 1 for section in sections(words, duration, lambda: 0.95))
@@ -63,6 +65,7 @@ def test_captions_without_a_time_are_refused() -> None:
     assert sections([], 100, lambda: 0) == []
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.floats(0, 50), seconds)
 def test_even_spans_cover_everything_but_less_than_a_second(start: float, length: float) -> None:
     spans = even_spans(start, start + length)
@@ -74,6 +77,7 @@ def test_even_spans_cover_everything_but_less_than_a_second(start: float, length
     assert even_spans(start, start + length, limit=2) == spans[:2]
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.floats(6, 500))
 def test_the_released_spans_are_the_first_of_ours(length: float) -> None:
     released = released_spans(length)
@@ -81,6 +85,7 @@ def test_the_released_spans_are_the_first_of_ours(length: float) -> None:
     assert len(released) in ((length - 1) // 5, (length - 1) // 5 - 1)
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 500), st.integers(1, 20))
 def test_windows_share_out_the_segments_evenly(count: int, size: int) -> None:
     found = windows(count, size=size)
@@ -90,6 +95,7 @@ def test_windows_share_out_the_segments_evenly(count: int, size: int) -> None:
     assert not sizes or (max(sizes) <= size and max(sizes) - min(sizes) <= 1)
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.floats(0, 100), st.integers(1, 10), st.floats(0.1, 8))
 def test_spans_before_a_time_end_there(time: float, count: int, length: float) -> None:
     spans = spans_before(time, count, length)
@@ -97,6 +103,7 @@ def test_spans_before_a_time_end_there(time: float, count: int, length: float) -
     assert all(0 <= span.start <= span.end for span in spans)
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.floats(0, 300))
 def test_centred_spans_leave_as_much_before_as_behind(duration: float) -> None:
     spans = centred_spans(duration)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.errors import CheckpointError, InputError
@@ -56,6 +56,7 @@ def test_training_is_repeatable() -> None:
     assert all(np.array_equal(a, b) for a, b in zip(first.weights, second.weights, strict=True))
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.text(max_size=8), st.floats(0, 3), st.floats(0, 2)), max_size=8))
 def test_words_that_meet_still_meet(parts: list[tuple[str, float, float]]) -> None:
     network = _any_network()

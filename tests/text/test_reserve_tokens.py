@@ -6,7 +6,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.errors import CheckpointError, InputError
@@ -21,12 +21,14 @@ def test_special_tokens_in_text_of_others_are_ordinary_text() -> None:
     assert tokenizer.encode("a plain line", special=False) == tokenizer.encode("a plain line")
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.text(alphabet=st.characters(codec="ascii", categories=["Ll", "Nd", "Zs"]), min_size=1))
 def test_plain_text_comes_back(text: str) -> None:
     tokenizer = default_tokenizer()
     assert tokenizer.decode(tokenizer.encode(text)) == (text if text.startswith(" ") else " " + text)
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.text())
 def test_any_text_gives_ids_of_the_vocabulary(text: str) -> None:
     tokenizer = default_tokenizer()

@@ -58,8 +58,8 @@ class BlackBars:
     def see(self, frames: Iterable[UInt8]) -> None:
         """Take (height, width, 3) frames into account. Raises InputError if they are not all of one size."""
         for frame in frames:
-            lightest = frame.max(axis=2)
-            rows, columns = lightest.max(axis=1) >= _DARK_BELOW, lightest.max(axis=0) >= _DARK_BELOW
+            rows = frame.reshape(len(frame), -1).max(axis=1) >= _DARK_BELOW
+            columns = frame.max(axis=0).max(axis=1) >= _DARK_BELOW
             if self._rows is None or self._columns is None:
                 self._rows, self._columns = rows, columns
             elif (len(rows), len(columns)) != (len(self._rows), len(self._columns)):
