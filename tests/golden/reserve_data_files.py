@@ -38,6 +38,16 @@ def arrays_with(*names: str) -> list[Path]:
     return found
 
 
+def arrays_beginning(prefix: str) -> list[Path]:
+    """The .npz files that hold arrays whose names begin so."""
+    found = []
+    for path in sorted(FOLDER.glob("*.npz")):
+        with zipfile.ZipFile(path) as file:
+            if any(name.startswith(prefix) for name in file.namelist()):
+                found.append(path)
+    return found
+
+
 def objects_with(*keys: str) -> list[Path]:
     """The .json files that hold an object with these keys."""
     return [path for path in sorted(FOLDER.glob("*.json")) if isinstance(read_json(path), dict) and set(keys) <= set(read_json(path))]

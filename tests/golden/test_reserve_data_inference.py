@@ -52,7 +52,7 @@ def test_a_video_to_segments(path: Path) -> None:
         segments = list(video)
     assert len(segments) == len(expected["segments"])
     for segment, facts in zip(segments, expected["segments"], strict=True):
-        assert (segment.span.start, segment.span.end, segment.span.middle) == (facts["start_time"], facts["end_time"], facts["mid_time"])
+        assert_spans([segment.span], [facts])
         assert segment.frame_seconds == pytest.approx(facts["frame_pts"], abs=1e-6)
         assert segment.frame_seconds == times[facts["frame_index"]]
         assert list(segment.frame.shape) == facts["frame_shape"]

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from reserve_data_files import arrays_with, each, objects_with, read_arrays, read_json
+from reserve_data_files import arrays_beginning, arrays_with, each, objects_with, read_arrays, read_json
 
 from watchword.media import read_sound
 from watchword.reserve import spectrogram as sp
 from watchword.reserve.images import PATCH, BlackBars, FittedImage, fit, patches, stored_size, turn_tall
 
 AUDIO = each(arrays_with("wave22k_int16", "logmel_T188x64"), "sound")
-IMAGES = arrays_with("frame_wide") or arrays_with("frame_square")
+IMAGES = arrays_beginning("patches_u8_")
 
 
 def difference(ours: object, theirs: np.ndarray) -> float:

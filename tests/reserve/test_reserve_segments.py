@@ -163,3 +163,10 @@ def test_every_file_gives_segments_or_says_why_not(folder: str) -> None:
         assert inputs.images.shape == (len(segments), 240, 768) and 0 <= float(inputs.images.min()) <= float(inputs.images.max()) <= 1
         assert torch.isfinite(inputs.audio_clips).all()
         assert any(segment.has_sound.any() for segment in segments) == (facts["audio"] is not None), name
+
+
+def test_the_released_peak_counts_sound_after_the_picture(tmp_path: Path) -> None:
+    wave = np.concatenate([sine(440, 8, 0.1), sine(440, 4, 0.8)])
+    path = write_clip(tmp_path / "loud_end.mkv", seconds=8, sounds={0: wave})
+    ours, released = (next(iter(VideoSegments(path, released=released))) for released in (False, True))
+    assert float(ours.spectrogram[..., :64].max() - released.spectrogram[..., :64].max()) == pytest.approx(2 * np.log(8), abs=0.05)

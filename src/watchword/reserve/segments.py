@@ -192,7 +192,10 @@ class VideoSegments:
         ranges = [place(span, self.start_seconds) for span in self.spans]
         if not self._use_sound:
             return SegmentSounds.nothing(len(ranges))
-        sounds = segment_sounds(self.path, ranges, start=self.start_seconds, end=self.end_seconds, limits=self.limits)
+        end = self.end_seconds
+        if self.released:  # the peak is that of all sound, also after the picture
+            end = max(end, self.start_seconds + self._sound_seconds() + 1)
+        sounds = segment_sounds(self.path, ranges, start=self.start_seconds, end=end, limits=self.limits)
         if sounds.missing:
             self._notes.append("no sound: it is masked, the answer rests on frames and words")
         self._notes += sounds.warnings
@@ -202,13 +205,18 @@ class VideoSegments:
         if not self.released:
             start = self.start_seconds if start is None else start
             return even_spans(start, self.end_seconds if end is None else min(end, max(self.end_seconds, start)), limit=limit)
-        audio = self._reader.info.audio
-        if audio is None:
-            raise InputError(f"{str(self.path)!r}: no sound, which the released demo refuses; leave out `released`")
-        seconds = audio.duration_seconds_hint
-        seconds = self.end_seconds - self.start_seconds if seconds is None else seconds
-        spans = released_spans(seconds, start=start or 0.0, limit=limit)
+        spans = released_spans(self._sound_seconds(), start=start or 0.0, limit=limit)
         return [Span(span.start + self.start_seconds, span.end + self.start_seconds) for span in spans]
+
+    def _sound_seconds(self) -> float:
+        """How long the file says its sound is."""
+        info = self._reader.info
+        if info.audio is None:
+            raise InputError(f"{str(self.path)!r}: no sound, which the released demo refuses; leave out `released`")
+        for seconds in (info.audio.duration_seconds_hint, info.duration_seconds_hint):
+            if seconds is not None:
+                return seconds
+        return self.end_seconds - self.start_seconds
 
     def _read_words(
         self, subtitles: Subtitles | str | PathLike[str] | bool, language: str | None, timing: TimingRegressor | None
