@@ -18,7 +18,7 @@ from watchword.reserve import spectrogram as sp
 from watchword.reserve.inputs import mask_query, preprocess, sound_of
 from watchword.reserve.segmentation import Span
 from watchword.reserve.segments import VideoSegments
-from watchword.reserve.sounds import clip_of, samples_from
+from watchword.reserve.sounds import SampleRange, clip_of, samples_from
 from watchword.reserve.timing import TimingRegressor
 
 BAND_880 = int(np.argmax(sp.mel_filters()[:, round(880 * sp.WINDOW / sp.RATE)].numpy()))
@@ -75,7 +75,7 @@ def test_the_peak_of_the_whole_file_scales_every_segment(tmp_path: Path) -> None
 
 
 def test_a_long_video_comes_in_windows_and_in_little_memory(tmp_path: Path) -> None:
-    path = write_clip(tmp_path / "long.mkv", seconds=205, fps=1, sounds={0: sine(440, 130), 150.0: sine(440, 20)})
+    path = write_clip(tmp_path / "long.mkv", seconds=205, fps=1, sounds={0: sine(440, 130), 150.0: sine(440, 20, 0.1)})
     with VideoSegments(path) as video:
         windows = list(video.windows())
     assert [len(window) for window in windows] == [6, 7, 7, 7, 7, 7]
@@ -83,6 +83,9 @@ def test_a_long_video_comes_in_windows_and_in_little_memory(tmp_path: Path) -> N
     assert [segment.index for segment in segments] == list(range(41))
     assert [i for i, segment in enumerate(segments) if not segment.has_sound.any()] == [26, 27, 28, 29, *range(34, 41)]
     assert [segment.frame_seconds for segment in segments[:3]] == [3, 8, 13]
+    loud, quiet = (float(segments[i].spectrogram[..., :64].max()) for i in (3, 31))
+    assert loud - quiet == pytest.approx(2 * np.log(5), abs=0.05)
+    assert loud == pytest.approx(float(sp.log_mel(torch.from_numpy(sine(440, 5, 1.0))).max()), abs=0.05)
     assert [segment.index for segment in video.read([40, 3])] == [40, 3]
     with pytest.raises(InputError, match="it has 41"):
         video.read([41])
@@ -146,6 +149,14 @@ def test_a_slide_show_gives_the_slide_on_show(tmp_path: Path) -> None:
     path = write_clip(tmp_path / "slides.mkv", seconds=40, fps=5, steps=100)  # slides at 0 and 20 s
     with VideoSegments(path, end=30) as video:
         assert [segment.frame_seconds for segment in video] == [0.0, 0.0, 0.0, 20.0, 20.0, 20.0]
+
+
+def test_a_clip_that_begins_before_the_sound_is_padded() -> None:
+    wave = np.arange(1, 1001, dtype=np.float32)
+    clip = clip_of(wave, SampleRange(-100, left=7))
+    assert not clip[:107].any() and clip[107:1107].tolist() == wave.tolist() and not clip[1107:].any()
+    later = clip_of(wave, SampleRange(400, 100), position=450)
+    assert not later[:50].any() and later[50:100].tolist() == wave[:50].tolist() and not later[100:].any()
 
 
 @pytest.mark.skipif(not MEDIA_ROOT.is_dir(), reason=f"{MEDIA_ROOT} is not there: set $WATCHWORD_MEDIA to the folder of media")
