@@ -75,13 +75,13 @@ def test_the_peak_of_the_whole_file_scales_every_segment(tmp_path: Path) -> None
 
 
 def test_a_long_video_comes_in_windows_and_in_little_memory(tmp_path: Path) -> None:
-    path = write_clip(tmp_path / "long.mkv", seconds=205, fps=1, sounds={0: sine(440, 130), 150.0: sine(440, 20, 0.1)})
+    path = write_clip(tmp_path / "long.mkv", seconds=205, fps=1, sounds={0: sine(440, 100), 150.0: sine(440, 20, 0.1)})
     with VideoSegments(path) as video:
         windows = list(video.windows())
     assert [len(window) for window in windows] == [6, 7, 7, 7, 7, 7]
     segments = [segment for window in windows for segment in window]
     assert [segment.index for segment in segments] == list(range(41))
-    assert [i for i, segment in enumerate(segments) if not segment.has_sound.any()] == [26, 27, 28, 29, *range(34, 41)]
+    assert [i for i, segment in enumerate(segments) if not segment.has_sound.any()] == [*range(20, 30), *range(34, 41)]
     assert [segment.frame_seconds for segment in segments[:3]] == [3, 8, 13]
     loud, quiet = (float(segments[i].spectrogram[..., :64].max()) for i in (3, 31))
     assert loud - quiet == pytest.approx(2 * np.log(5), abs=0.05)
