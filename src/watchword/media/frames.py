@@ -73,14 +73,16 @@ class VideoReader:
         path: a local file; never a URL.
         limits: what is refused as too large.
         num_threads: decoder threads, at least 1; None for one, and two for pictures from 640x480 on.
+        ffmpeg_color: convert colours as the ffmpeg program does by default, one to two levels too dark, for numbers made with it.
 
     Attributes:
         warnings: one line for each kind of damage met so far.
     """
 
-    def __init__(self, path: Path, *, limits: Limits = DEFAULT_LIMITS, num_threads: int | None = None) -> None:
+    def __init__(self, path: Path, *, limits: Limits = DEFAULT_LIMITS, num_threads: int | None = None, ffmpeg_color: bool = False) -> None:
         self.path = path
         self.limits = limits
+        self.ffmpeg_color = ffmpeg_color
         self.num_threads = num_threads
         if num_threads is not None and num_threads < 1:
             raise InputError(f"num_threads is {num_threads}; it must be at least 1")
@@ -111,10 +113,10 @@ class VideoReader:
             self._index = replace(self._index, kept=[])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "limits": self.limits, "num_threads": self.num_threads}
+        return {name: getattr(self, name) for name in ("path", "limits", "num_threads", "ffmpeg_color")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["path"], limits=state["limits"], num_threads=state["num_threads"])  # type: ignore[misc]
+        self.__init__(**state)  # type: ignore[misc]
 
     @cached_property
     def info(self) -> MediaInfo:
@@ -332,7 +334,9 @@ class VideoReader:
             width, height = height, width
         resized = (width, height) != (frame.width, frame.height)
         # At full size only chroma is scaled. Bilinear: swscale widens its kernel on reduction, which keeps aliases out.
-        kernel = _EXACT | (Interpolation.BILINEAR if resized else Interpolation.BICUBIC)
+        kernel = Interpolation.BILINEAR if resized else Interpolation.BICUBIC
+        if not self.ffmpeg_color:
+            kernel |= _EXACT
         rgb = session.reformatter.reformat(frame, width, height, "rgb24", interpolation=kernel, threads=1)
         plane = rgb.planes[0]
         rows = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, plane.line_size)[:height, : width * 3]
