@@ -135,7 +135,9 @@ def load_released(path: str | Path, *, grid: tuple[int, int] | None = None) -> R
     # What a model of these sizes has at least. A lying file must not make us ask for more memory than it has numbers.
     layers = config.vision_layers + config.joint_layers
     layers += sum(getattr(config, f"{part}_layers") for part in ("audio", "span") if f"{part}_encoder" in config.parts)
-    if layers > MAX_LAYERS or 12 * config.width**2 * layers > sum(prod(array.shape) for array in file.params.values()):
+    if layers > MAX_LAYERS:
+        raise CheckpointError(f"{path} does not hold a MERLOT Reserve model: {layers:,} layers are in it; {MAX_LAYERS:,} is the most")
+    if 12 * config.width**2 * layers > sum(prod(array.shape) for array in file.params.values()):
         raise CheckpointError(
             f"{path} does not hold a MERLOT Reserve model: it has too few numbers for width {config.width}, {layers} layers"
         )
