@@ -97,8 +97,8 @@ def train(program: Program, settings: TrainingSettings, folder: str | Path, *, p
         RunLog(folder, start_step=start, num_steps=settings.num_steps, description=program.name, progress=progress) if first else NoLog()
     ) as log:
         began = time.monotonic()
-        batches = Waiting(_load(program.dataset, settings, start))
-        for step, batch in enumerate(batches, start=start):
+        loaded = Waiting(_load(program.dataset, settings, start))
+        for step, batch in enumerate(loaded, start=start):
             for group, base in zip(optimizer.param_groups, base_rates, strict=True):
                 group["lr"] = _rate(step, base, settings, len(program.dataset))
             numbers = _step(program, layout, optimizer, scaler, settings, step, batch)
@@ -114,7 +114,7 @@ def train(program: Program, settings: TrainingSettings, folder: str | Path, *, p
                         **{k: float(v) for k, v in processes.total(numbers).items()},
                         "learning_rate": optimizer.param_groups[0]["lr"],
                         "samples_per_second": round(rate, 2),
-                        "data_wait_share": round(batches.share(), 4),
+                        "data_wait_share": round(loaded.share(), 4),
                         **({"loss_scale": scaler.get_scale()} if scaler.is_enabled() else {}),
                     },
                 )
