@@ -262,6 +262,15 @@ def test_mixing_and_the_released_schedule_are_settings(tmp_path: Path) -> None:
     assert [line["learning_rate"] for line in lines if "loss" in line][:3] == [0, 0, 5e-4]
 
 
+def test_a_folder_of_another_recipe_is_not_resumed(tmp_path: Path) -> None:
+    values = {**SUPERVISED, "training": {**TRAINING, "num_steps": 1}}
+    run(load_recipe(write(tmp_path, values)), tmp_path / "run", progress=False)
+    for change in ({"trained": "video"}, {"data.num_clips": 9}, {"label_smoothing": 0.2}):
+        with pytest.raises(ConfigError, match="another recipe"):
+            run(load_recipe(tmp_path / "recipe.yaml", change), tmp_path / "run", progress=False)
+    run(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "run", progress=False)
+
+
 def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     recipe = write(tmp_path, {**IMAGE_TEXT, "training": {**TRAINING, "num_steps": 2000}})
     process = subprocess.Popen(

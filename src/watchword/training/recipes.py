@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from ..datasets.playground import PlaygroundClips, PlaygroundStills
 from ..datasets.videos import VideoClips
 from ..errors import ConfigError
+from ..files import write_text
 from ..playground import PHRASES
 from ..xclip import clip_start
 from ..xclip.class_heads import make_head
@@ -118,6 +119,8 @@ def run(
         report("preparing the data")
         with in_turn():
             program = _image_text(recipe, folder.parent) if isinstance(recipe, ImageTextRecipe) else _supervised(recipe, folder.parent)
+        if is_first():
+            _claim(recipe, folder)
         settings = recipe.training.for_samples(len(program.dataset)).model_copy(update={"device": device})
         program.parameter_groups(settings.optimizer)  # decides what is frozen
         report(
@@ -125,6 +128,16 @@ def run(
             f"{settings.num_steps} steps of {settings.batch_size}"
         )
         return train(program, settings, folder, progress=progress)
+
+
+def _claim(recipe: ImageTextRecipe | SupervisedRecipe, folder: Path) -> None:
+    """Write what is trained on what, or refuse a folder whose run had another: the loop does so with the settings of the training."""
+    path = folder / "recipe.json"
+    text = recipe.model_dump_json(exclude={"training"}, indent=1)
+    if path.exists() and path.read_text() != text:
+        raise ConfigError(f"{folder} holds a run of another recipe (see recipe.json there); name another folder or delete it")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(path, text)
 
 
 def _config(recipe: ImageTextRecipe | SupervisedRecipe, class_names: Sequence[str] = (), start: XClip | None = None) -> XClipConfig:
