@@ -14,12 +14,13 @@ from torch import Tensor, nn
 
 from shared_folders import GOLDEN_ROOT
 from watchword.text import tokenize
+from watchword.weights.states import fill
 from watchword.xclip import Preprocessing, XClip, XClipConfig
 from watchword.xclip.huggingface import huggingface_names, state_from_huggingface, state_to_huggingface
 from watchword.xclip.inputs import frame_transform, three_crops, to_tensor
 from watchword.xclip.resize import centre_box, rescaled_size, resize, three_boxes
 from watchword.xclip.sampling import crop_choices, draw_crop, evaluation_indices, train_indices, train_support
-from watchword.xclip.state_files import config_of_state, fill
+from watchword.xclip.state_files import config_of_state
 
 FOLDER = GOLDEN_ROOT / "xclip"
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"{FOLDER} is not there: set $WATCHWORD_GOLDEN to the folder of fixtures")

@@ -18,8 +18,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from watchword.errors import CheckpointError, ConfigError, InputError
+from watchword.weights.states import fill, read_state
 from watchword.xclip import Preprocessing, XClip, XClipConfig
-from watchword.xclip.state_files import fill, read_state
 
 SMALL = XClipConfig(
     image_size=32,

@@ -13,13 +13,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from .. import processes
 from ..datasets.annotations import class_finder
 from ..datasets.splits import Protocol
 from ..errors import InputError, LabelError, WatchwordError
@@ -82,8 +82,9 @@ def evaluate(
         warnings.warn("these weights were never trained: the accuracy is chance", UserWarning, stacklevel=2)
     tagger = Tagger(model, precision=precision, batch_size=batch_size, limits=limits)
     todo = [_Video(place, path, numbers[name]) for place, (path, name) in enumerate(labelled)]
-    rank, world = _processes()
-    done = _gather(dict(_classify(tagger, todo[rank::world], names, views, on_progress)))
+    own = todo[processes.rank() :: processes.count()]
+    shares = processes.gather(dict(_classify(tagger, own, names, views, on_progress)))
+    done = {place: video for share in shares for place, video in share.items()}
     result = ClassificationResult(
         protocol=protocol,
         class_names=names,
@@ -201,23 +202,6 @@ def _ranked(video: _Video, shares: npt.NDArray[np.float64], notes: tuple[str, ..
         probability=float(shares[video.label]),
         warnings=notes,
     )
-
-
-def _processes() -> tuple[int, int]:
-    """This process's rank and the number of processes."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return 0, 1
-
-
-def _gather(done: dict[int, VideoResult]) -> dict[int, VideoResult]:
-    """The results of all processes by place in the list."""
-    _, world = _processes()
-    if world == 1:
-        return done
-    shares: list[Any] = [None] * world
-    torch.distributed.all_gather_object(shares, done)
-    return {place: result for share in shares for place, result in share.items()}
 
 
 def _hash_weights(model: XClip) -> str:

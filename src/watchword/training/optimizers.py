@@ -37,10 +37,3 @@ class Optimizers:
     def zero_grad(self) -> None:
         for optimizer in self.optimizers:
             optimizer.zero_grad()
-
-    def state_dict(self) -> list[dict[str, Any]]:
-        return [optimizer.state_dict() for optimizer in self.optimizers]
-
-    def load_state_dict(self, states: list[dict[str, Any]]) -> None:
-        for optimizer, state in zip(self.optimizers, states, strict=True):
-            optimizer.load_state_dict(state)

@@ -16,13 +16,16 @@ from ..errors import ConfigError
 from ..text import tokenize
 from .model import VideoFeatures, XClip
 
-__all__ = ["ClassHead", "ContextHead", "EnsembleHead", "HeadName", "LinearHead", "NameHead", "make_head"]
+__all__ = ["ClassHead", "ContextHead", "EnsembleHead", "HeadName", "LinearHead", "make_head"]
 
 HeadName = Literal["names", "ensemble", "context", "linear"]
 
 
 class ClassHead(nn.Module):
-    """Scores videos against classes by a text feature of each. ``text_learns`` tells whether features change from step to step."""
+    """Scores videos against classes by a text feature of each: of their names, as the paper does it.
+
+    ``text_learns`` tells whether features change from step to step.
+    """
 
     token_ids: Tensor
 
@@ -36,7 +39,7 @@ class ClassHead(nn.Module):
         return self.token_ids.to(model.logit_scale.device)
 
     def encode(self, model: XClip) -> Tensor:
-        """The classes' text features (K, E): their names, read by the text encoder."""
+        """The classes' text features (K, E)."""
         return model.encode_text(self.ids(model))
 
     def text(self, model: XClip) -> Tensor:
@@ -51,10 +54,6 @@ class ClassHead(nn.Module):
 
     def forward(self, model: XClip, features: VideoFeatures) -> Tensor:
         return model.score(features, self.text(model))
-
-
-class NameHead(ClassHead):
-    """The class names, as the paper does it."""
 
 
 class EnsembleHead(ClassHead):
@@ -118,4 +117,4 @@ def make_head(
         if not templates:
             raise ConfigError("an ensemble of prompts needs templates, such as 'a video of {}'")
         return EnsembleHead(model, names, templates, text_learns=text_learns)
-    return NameHead(model, names, text_learns=text_learns)
+    return ClassHead(model, names, text_learns=text_learns)

@@ -19,7 +19,7 @@ from ..files import replacing
 from ..layers import contrastive_loss
 from ..text import tokenize
 from ..weights.states import require_match
-from .class_heads import NameHead
+from .class_heads import ClassHead
 from .config import XClipConfig
 from .inputs import to_tensor
 from .mixing import Mixing, smoothed_targets
@@ -33,7 +33,19 @@ MAX_LOGIT_SCALE = math.log(100)  # as in CLIP's training
 _PARTS = ("image-text", "mit", "prompts", "message_", "class_head")
 
 
-class ImageTextProgram:
+class _Program:
+    """What both programs do with their model."""
+
+    model: XClip
+
+    def checkpoint_activations(self) -> None:
+        self.model.checkpoint_activations()
+
+    def save(self, folder: Path, weights: dict[str, Tensor]) -> None:
+        save_weights(self.model.config, weights, folder)
+
+
+class ImageTextProgram(_Program):
     """Contrastive pretraining of the image and text encoders on captioned stills, from which a video model starts.
 
     The model is an X-CLIP of one frame without messages, integration and prompts, which is CLIP. ``dataset`` gives ``frames``
@@ -80,14 +92,8 @@ class ImageTextProgram:
         shares = 100 * np.sum(processes.gather(num_right), axis=0) / len(captions)
         return {f"caption_retrieval_{kind}": float(share) for kind, share in enumerate(shares, start=1)}
 
-    def checkpoint_activations(self) -> None:
-        self.model.checkpoint_activations()
 
-    def save(self, folder: Path, weights: dict[str, Tensor]) -> None:
-        save_weights(self.model.config, weights, folder)
-
-
-class SupervisedProgram:
+class SupervisedProgram(_Program):
     """Supervised training on a closed list of class names, scored against all of them at every step (section 3.1).
 
     Args:
@@ -115,7 +121,7 @@ class SupervisedProgram:
         self.model, self.dataset, self.held_out = model, dataset, held_out
         self.class_names, self.trained, self.label_smoothing = tuple(class_names), trained, label_smoothing
         self.mixing = mixing
-        self.head = head or NameHead(model, self.class_names, text_learns=trained in ("all", "text"))
+        self.head = head or ClassHead(model, self.class_names, text_learns=trained in ("all", "text"))
         if list(self.head.parameters()):
             model.class_head = self.head  # so that it is optimised, spread and saved with the rest
 
@@ -148,12 +154,6 @@ class SupervisedProgram:
         features = self.model.encode_video(to_tensor(frames, self.model.config.preprocessing))
         guesses = self.head.eval()(self.model, features).argmax(dim=1).tolist()
         return sum(guess == sample["label"] for guess, sample in zip(guesses, samples, strict=True))
-
-    def checkpoint_activations(self) -> None:
-        self.model.checkpoint_activations()
-
-    def save(self, folder: Path, weights: dict[str, Tensor]) -> None:
-        save_weights(self.model.config, weights, folder)
 
 
 def save_weights(config: XClipConfig, weights: dict[str, Tensor], folder: Path) -> None:

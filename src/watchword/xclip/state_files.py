@@ -1,4 +1,4 @@
-"""What the tensors of an official state dict tell about the model, beside the reading of such files."""
+"""What the tensors of an official state dict tell about the model."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from ..errors import CheckpointError
-from ..weights.states import fill, read_metadata, read_state, require_match
 from .config import Preprocessing, XClipConfig
 
-__all__ = ["config_of_state", "fill", "read_metadata", "read_state", "require_match"]
+__all__ = ["config_of_state"]
 
 
 def config_of_state(state: Mapping[str, Tensor], source: str, *, activation: str = "quick_gelu") -> XClipConfig:
