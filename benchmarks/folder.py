@@ -12,9 +12,10 @@ import torch
 
 from watchword.datasets.label_lists import named_labels
 from watchword.media import DEFAULT_LIMITS
+from watchword.read_ahead import read_ahead
 from watchword.xclip import XClip, XClipConfig
 from watchword.xclip.labels import encode_labels
-from watchword.xclip.reading import EndOfFile, ReadWindow, read_ahead, read_windows
+from watchword.xclip.reading import EndOfFile, ReadWindow, read_windows
 from watchword.xclip.tagging import Tagger
 
 from .results import Goal, Report, Table, num_cores

@@ -21,10 +21,12 @@ from tiny_clips import tiny_model, write_video
 from watchword import Tagger, XClip
 from watchword.errors import InputError, LabelError
 from watchword.media import MediaError
+from watchword.read_ahead import read_ahead
 from watchword.text import tokenize
+from watchword.text.labels import clean_labels
 from watchword.xclip import load_clip
-from watchword.xclip.labels import clean_labels, encode_labels
-from watchword.xclip.reading import Windows, read_ahead
+from watchword.xclip.labels import encode_labels
+from watchword.xclip.reading import Windows
 from watchword.xclip.tagging import ClipResult
 
 LABELS = ["making coffee", "going backpacking", "playing chess"]

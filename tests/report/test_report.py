@@ -27,8 +27,9 @@ from watchword.report.run import TaggingRun
 from watchword.report.strip import strip
 from watchword.report.text import clock, duration, printable, to_json
 from watchword.report.thumbnails import shorten
+from watchword.results import Failure
 from watchword.tasks.results import ClassificationResult, VideoResult
-from watchword.xclip.tagging import ClipResult, Failure
+from watchword.xclip.tagging import ClipResult
 
 LABELS = ("<script>alert(1)</script>", "$x^2$ & co", "日本語 🐕", "plain")
 SCORES = [[0.7, 0.2, 0.06, 0.04], [0.1, 0.8, 0.06, 0.04], [0.1, 0.7, 0.1, 0.1]]

@@ -60,10 +60,10 @@ def evaluate(
         _playground(model, clips, num_clips, seed, as_json)
         return
     with warnings_as_notes():
+        from ..devices import find_device
         from ..tasks.classification import evaluate as measure
         from ..tasks.protocols import listed_videos
         from ..xclip import XClip
-        from ..xclip.tagging import find_device
         from ..xclip.views import Views
 
         chosen = Views.parse(views, random_seed=random_clips)

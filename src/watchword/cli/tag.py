@@ -86,7 +86,8 @@ def tag(
     if format is Format.srt and len(files) > 1:
         raise InputError(f"--format srt takes one video, but there are {len(files)}: tag them one by one")
     with warnings_as_notes():
-        from ..xclip.labels import clean_labels, own_classes
+        from ..text.labels import clean_labels
+        from ..xclip.labels import own_classes
         from ..xclip.registry import RELEASED
         from ..xclip.tagging import Tagger
 

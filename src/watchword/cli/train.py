@@ -47,8 +47,8 @@ def train(
     if model is not None or seed:
         raise InputError("--model and --seed go with --labels-from: change a recipe with --set start=... and --set training.seed=...")
     with warnings_as_notes():
+        from ..devices import find_device
         from ..training import is_first, load_recipe, run
-        from ..xclip.tagging import find_device
 
         assert recipe is not None
         chosen = load_recipe(recipe, {"training.device": str(find_device(device)), **dict(_parse(change) for change in changes)}, tiny=tiny)
@@ -60,9 +60,9 @@ def train(
 
 def _learn(folder: Path, out: Path, *, model: str | None, seed: int, device: str, progress: bool) -> None:
     with warnings_as_notes():
+        from ..devices import find_device
         from ..report.own_labels import page
         from ..tasks.own_labels import learn
-        from ..xclip.tagging import find_device
 
         learned = learn(folder, out, model=model, seed=seed, device=str(find_device(device)), progress=progress, report=note)
         write_beside(out / "report.html", page(learned).encode("utf-8", "backslashreplace"))

@@ -82,7 +82,7 @@ def named_labels(name: str) -> LabelList:
 
 def load_labels(given: str) -> LabelList:
     """What ``--labels`` takes: the name of a shipped list, a file, or labels separated by commas, in this order. Labels are given back as
-    they stand there: ``watchword.xclip.labels.clean_labels`` checks them.
+    they stand there: ``watchword.text.labels.clean_labels`` checks them.
 
     A file has one label a line (empty lines and lines that start with ``#`` do not count), or is a CSV whose header has a
     ``name`` or ``label`` column, or in a ``.json`` file a list of strings. A label that holds a comma or, alone, a slash goes in a file.

@@ -11,7 +11,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from ..xclip.tagging import NONE_OF_THESE, ClipResult, Tag
+from ..results import NONE_OF_THESE
+from ..xclip.tagging import ClipResult, Tag
 from .run import TaggingRun
 from .text import clock, fitting, printable, to_json
 

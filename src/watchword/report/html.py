@@ -10,7 +10,8 @@ from html import escape
 import numpy as np
 from PIL import Image
 
-from ..xclip.tagging import NONE_OF_THESE, ClipResult
+from ..results import NONE_OF_THESE
+from ..xclip.tagging import ClipResult
 from .run import TaggingRun
 from .text import clock, duration, printable
 from .thumbnails import Thumbnail, thumbnails

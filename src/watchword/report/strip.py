@@ -5,7 +5,8 @@ from __future__ import annotations
 import matplotlib
 from matplotlib.figure import Figure
 
-from ..xclip.tagging import NONE_OF_THESE, ClipResult
+from ..results import NONE_OF_THESE
+from ..xclip.tagging import ClipResult
 from .figures import FAINT, GRID, INK, as_image, drawing
 from .run import TaggingRun
 from .text import clock, duration, printable

@@ -22,13 +22,17 @@ from torch import Tensor
 from .. import processes
 from ..datasets.annotations import class_finder
 from ..datasets.splits import Protocol
+from ..devices import Precision, num_cores
 from ..errors import InputError, LabelError, WatchwordError
 from ..media import DEFAULT_LIMITS, Limits
+from ..read_ahead import read_ahead
+from ..results import PathLike
+from ..text.labels import clean_labels
+from ..weights.evaluating import evaluating
 from ..xclip.inputs import to_tensor
-from ..xclip.labels import clean_labels, encode_labels, evaluating, own_classes, score_labels
+from ..xclip.labels import encode_labels, own_classes, score_labels
 from ..xclip.model import XClip
-from ..xclip.reading import read_ahead
-from ..xclip.tagging import PathLike, Precision, Tagger, num_cores
+from ..xclip.tagging import Tagger
 from ..xclip.views import Views, read_views
 from .results import NUM_RANKED, ClassificationResult, VideoResult
 

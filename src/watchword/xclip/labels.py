@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from weakref import WeakKeyDictionary
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from ..errors import LabelError
+from ..weights.evaluating import evaluating, kept_features
 from .model import VideoFeatures, XClip
 
-__all__ = [
-    "BACKGROUND", "background_labels", "clean_labels", "encode_labels", "evaluating", "match_against", "own_classes", "score_labels",
-]  # fmt: skip
+__all__ = ["BACKGROUND", "background_labels", "encode_labels", "match_against", "own_classes", "score_labels"]
 
 CHUNK_SIZE = 128  # labels encoded at a time, in alphabetical order: those that begin alike together
 SCORE_CHUNK_SIZE = 1024  # labels scored at a time
-MAX_CACHED = 100_000
 
 BACKGROUND = (
     "nothing is happening",
@@ -39,34 +35,6 @@ BACKGROUND = (
     "a blank screen",
 )
 """Plain scenes that a label must beat to count as a match, for weights that name no classes of their own."""
-
-
-def clean_labels(labels: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """Labels with single spaces, each once, and a notice about those that were merged with an earlier one, or "".
-
-    The text encoder does not see case or repeated spaces, so labels that differ in nothing else are the same label.
-
-    Raises:
-        LabelError: the list is empty or one string, or a label is no string or empty; the message names the position.
-    """
-    if isinstance(labels, str):
-        raise LabelError(f"labels are one string, {labels!r}: give a list of strings")
-    kept: dict[str, tuple[int, str]] = {}
-    merged = []
-    for position, label in enumerate(labels, start=1):
-        if not isinstance(label, str):
-            raise LabelError(f"label {position} is {type(label).__name__}, but must be a string")
-        text = " ".join(label.split())
-        if not text:
-            raise LabelError(f"label {position} of {len(labels)} is empty: remove it")
-        first, _ = kept.setdefault(text.lower(), (position, text))
-        if first != position:
-            merged.append(f"label {position} ({text!r}) is label {first}")
-    if not kept:
-        raise LabelError("the list of labels is empty: give at least one label")
-    more = f", and {len(merged) - 3} more" if len(merged) > 3 else ""
-    notice = f"labels given twice were merged: {', '.join(merged[:3])}{more}" if merged else ""
-    return tuple(text for _, text in kept.values()), notice
 
 
 def background_labels(model: XClip) -> tuple[str, ...]:
@@ -100,9 +68,7 @@ def encode_labels(model: XClip, labels: Sequence[str], *, truncate: bool = False
     Raises:
         LabelError: a label is too long and ``truncate`` is off.
     """
-    cached = _cached_features(model)
-    if len(cached) > MAX_CACHED:
-        cached.clear()
+    cached = kept_features(model, model.text_parameters())
     missing = [label for label in dict.fromkeys(labels) if (label, truncate) not in cached]
     if missing:
         ids = model.tokenize(missing, truncate=truncate)
@@ -119,44 +85,3 @@ def encode_labels(model: XClip, labels: Sequence[str], *, truncate: bool = False
 def score_labels(model: XClip, features: VideoFeatures, text: Tensor) -> Tensor:
     """Logits float32 (B, K) of text features (K, E), however many: the labels are scored in chunks, which changes nothing."""
     return torch.cat([model.score(features, chunk) for chunk in torch.split(text, SCORE_CHUNK_SIZE)], dim=-1).float()
-
-
-@contextmanager
-def evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """The model in evaluation mode within the block; afterwards every part is in the mode it was in before."""
-    training = [module for module in model.modules() if module.training]
-    for module in training:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
-
-
-Fingerprint = tuple[object, ...]
-Features = dict[tuple[str, bool], Tensor]  # by text, and whether it might be cut
-_FEATURES: WeakKeyDictionary[XClip, tuple[Fingerprint, Features]] = WeakKeyDictionary()
-
-
-def _cached_features(model: XClip) -> Features:
-    fingerprint = _fingerprint(model)
-    known = _FEATURES.get(model)
-    if known is None or known[0] != fingerprint:
-        known = _FEATURES[model] = (fingerprint, {})
-    return known[1]
-
-
-def _fingerprint(model: XClip) -> Fingerprint:
-    """Changes with any text weight. The sums see what the version counters do not: writes through ``.data`` or shared memory."""
-    weights = model.text_parameters()
-    precision = torch.get_autocast_dtype(weights[0].device.type) if torch.is_autocast_enabled(weights[0].device.type) else None
-    versions = tuple((weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in weights)
-    with torch.no_grad():
-        sums = torch.stack([_bits(weight).sum(dtype=torch.int64) for weight in weights]).tolist()
-    return precision, versions, tuple(sums)
-
-
-def _bits(weight: Tensor) -> Tensor:
-    """The weight's bytes as whole numbers of its own size."""
-    return weight.detach().view({2: torch.int16, 4: torch.int32, 8: torch.int64}[weight.element_size()])

@@ -1,15 +1,10 @@
-"""Clips for the model, read ahead of it: whole files or sliding windows, decoded on threads of their own, in bounded memory."""
+"""Clips for the model: whole files or sliding windows, in bounded memory."""
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +15,9 @@ from ..media import Limits, VideoReader, uniform_indices
 from .config import XClipConfig
 from .inputs import frame_transform, to_tensor
 
-__all__ = ["EndOfFile", "ReadWindow", "Windows", "read_ahead", "read_windows"]
+__all__ = ["EndOfFile", "ReadWindow", "Windows", "read_windows"]
 
 GROUP_SIZE = 8  # windows whose frames are read together, so that frames they share are decoded once
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,54 +114,3 @@ def _choose(times: npt.NDArray[np.float64], spans: list[tuple[float, float]], nu
             first, stop = max(0, first - 1), max(1, first)
         chosen.append(first + uniform_indices(int(stop - first), num_frames))
     return chosen
-
-
-def read_ahead(jobs: Sequence[Callable[[], Iterator[T]]], *, num_readers: int, max_jobs: int, max_items: int) -> Generator[tuple[int, T]]:
-    """(number of the job, item) for all items of all jobs, in order, while ``num_readers`` threads work ahead.
-
-    At most ``max_jobs`` jobs are under way or waiting to be taken, each with at most ``max_items`` items. Leaving the loop early
-    stops the threads.
-    """
-    stop = threading.Event()
-    waiting: deque[tuple[int, queue.Queue[T | _Done], Future[None]]] = deque()
-    numbers = iter(range(len(jobs)))
-
-    def work(job: Callable[[], Iterator[T]], items: queue.Queue[T | _Done]) -> None:
-        try:
-            for item in job():
-                if not _put(items, item, stop):
-                    return
-        finally:
-            _put(items, _DONE, stop)
-
-    with ThreadPoolExecutor(num_readers, thread_name_prefix="watchword-reader") as pool:
-        try:
-            while True:
-                while len(waiting) < max_jobs and (number := next(numbers, None)) is not None:
-                    items: queue.Queue[T | _Done] = queue.Queue(max_items)
-                    waiting.append((number, items, pool.submit(work, jobs[number], items)))
-                if not waiting:
-                    return
-                number, items, future = waiting.popleft()
-                while not isinstance(item := items.get(), _Done):
-                    yield number, item
-                future.result()  # an error of the job that is no part of its items
-        finally:
-            stop.set()
-
-
-class _Done:
-    """Marks the end of a job's items."""
-
-
-_DONE = _Done()
-
-
-def _put(items: queue.Queue[T | _Done], item: T | _Done, stop: threading.Event) -> bool:
-    while not stop.is_set():
-        try:
-            items.put(item, timeout=0.1)
-            return True
-        except queue.Full:
-            continue
-    return False

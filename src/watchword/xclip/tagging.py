@@ -23,32 +23,33 @@ from __future__ import annotations
 import os
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..errors import InputError, WatchwordError
+from ..devices import Precision, autocast, find_device, num_cores, usable_precision
+from ..errors import InputError
 from ..media import DEFAULT_LIMITS, Limits
-from .labels import background_labels, clean_labels, encode_labels, evaluating, own_classes, score_labels
+from ..read_ahead import read_ahead
+from ..results import Failure, PathLike, check_choice, check_paths, mean_over_time
+from ..text.labels import clean_labels
+from ..weights.evaluating import evaluating
+from .labels import background_labels, encode_labels, own_classes, score_labels
 from .model import XClip
-from .reading import EndOfFile, ReadWindow, Windows, read_ahead, read_windows
+from .reading import EndOfFile, ReadWindow, Windows, read_windows
 
-__all__ = ["NONE_OF_THESE", "ClipResult", "Failure", "Tag", "Tagger", "Window"]
+__all__ = ["ClipResult", "Tag", "Tagger", "Window"]
 
-NONE_OF_THESE = "(none of these)"
 FRAMES_PER_STEP = {"cpu": 32}  # frames of one batch, which bounds the memory; 256 elsewhere
-PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
-PathLike = str | os.PathLike[str]
-Precision = Literal["float32", "bfloat16", "float16"]
 Floats = npt.NDArray[np.float32]
 
 
@@ -71,19 +72,6 @@ class Window:
     tags: list[Tag]
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a file has no tags: the stage that failed (``find``, ``open``, ``decode``), a fixed word, and the error."""
-
-    stage: str
-    reason: str
-    error: WatchwordError
-
-    @classmethod
-    def of(cls, error: WatchwordError, stage: str) -> Failure:
-        return cls(stage, getattr(error, "reason", type(error).__name__), error)
-
-
 @dataclass(frozen=True, eq=False)
 class ClipResult:
     """One file's result. ``scores``, ``matches`` and ``similarities`` are (windows, labels); ``spans`` are (windows, 2) in seconds."""
@@ -103,10 +91,8 @@ class ClipResult:
         return self._tags(*numbers, top=top, threshold=threshold)
 
     def over_time(self, numbers: Floats) -> Floats:
-        """The mean (labels,) of numbers (windows, labels), each window by its length: a short rest at the end counts for little."""
-        lengths = self.spans[:, 1] - self.spans[:, 0]
-        mean: Floats = np.average(numbers, axis=0, weights=lengths if lengths.sum() > 0 else None).astype(np.float32)
-        return mean
+        """The mean (labels,) of numbers (windows, labels), see ``mean_over_time``."""
+        return mean_over_time(numbers, self.spans)
 
     def windows(self, *, top: int | None = None, threshold: float | None = None) -> list[Window]:
         """Each window's labels, best first."""
@@ -134,14 +120,9 @@ class Tagger:
     def __init__(
         self, model: XClip, *, precision: Precision = "float32", batch_size: int | None = None, limits: Limits = DEFAULT_LIMITS
     ) -> None:
-        if precision not in PRECISIONS:
-            raise InputError(f"unknown precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
         self.model = model
         self.limits = limits
-        if precision == "float16" and self.device.type == "cpu":
-            warnings.warn("float16 is not for CPUs: computing in float32", UserWarning, stacklevel=2)
-            precision = "float32"
-        self.precision: Precision = precision
+        self.precision: Precision = usable_precision(precision, self.device)
         if batch_size is not None and batch_size < 1:
             raise InputError(f"the batch size is {batch_size}, but must be at least 1")
         self.batch_size = batch_size or max(1, FRAMES_PER_STEP.get(self.device.type, 256) // model.config.num_frames)
@@ -186,7 +167,7 @@ class Tagger:
             LabelError: the labels cannot be used.
             InputError: a number out of range.
         """
-        _check_choice(top, threshold)
+        check_choice(top, threshold)
         paths = [videos] if isinstance(videos, (str, os.PathLike)) else videos
         results = []
         for result in self.run(paths, labels, window_seconds=window_seconds, stride_seconds=stride_seconds, truncate=truncate):
@@ -217,13 +198,13 @@ class Tagger:
         texts, notice = clean_labels(own_classes(self.model) if labels is None else labels)
         if notice:
             warnings.warn(notice, UserWarning, stacklevel=2)
-        checked = _check_paths(paths)
+        checked = check_paths(paths)
         scorer = _Scorer(self.model, texts, self.autocast, truncate=truncate)
         return self._results(checked, scorer, windows, on_progress)
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Within it the model computes in this tagger's precision."""
-        return torch.autocast(self.device.type, PRECISIONS[self.precision], enabled=self.precision != "float32")
+        return autocast(self.device, self.precision)
 
     def _results(
         self, paths: list[Path], scorer: _Scorer, windows: Windows | None, on_progress: Callable[[int, float], None] | None
@@ -336,38 +317,3 @@ class _OpenFile:
             return ClipResult(str(self.path), failure=Failure.of(self.end.error, self.end.stage))
         scores, matches, similarities = np.stack(self.numbers, axis=1)
         return ClipResult(str(self.path), labels, np.array(self.spans), scores, matches, similarities, self.end.warnings)
-
-
-def find_device(name: str) -> torch.device:
-    """The torch device of this name; ``auto`` is a GPU if there is one. InputError if this machine has no such device."""
-    if name == "auto":
-        found = torch.accelerator.current_accelerator(check_available=True)
-        return found or torch.device("cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"no device {name!r} on this machine ({str(error).splitlines()[0].split('. ')[0]}): use cpu or auto") from error
-    return device
-
-
-def num_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _check_paths(paths: Sequence[PathLike]) -> list[Path]:
-    if isinstance(paths, (str, os.PathLike)) or not isinstance(paths, Iterable):
-        raise InputError(f"paths are {paths!r}, but must be a list of paths")
-    listed = list(paths)
-    for number, path in enumerate(listed, start=1):
-        if not isinstance(path, (str, os.PathLike)):
-            raise InputError(f"video {number} is {type(path).__name__}, but must be a path; frames go through load_clip and encode_video")
-    return [Path(path) for path in listed]
-
-
-def _check_choice(top: int | None, threshold: float | None) -> None:
-    if top is not None and top < 1:
-        raise InputError(f"top is {top}, but must be at least 1")
-    if threshold is not None and not 0 <= threshold <= 1:
-        raise InputError(f"the threshold is {threshold}, but must be between 0 and 1")
