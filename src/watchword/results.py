@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .errors import InputError, WatchwordError
 
-__all__ = ["NONE_OF_THESE", "Failure", "PathLike", "check_choice", "check_paths", "mean_over_time"]
+__all__ = ["NONE_OF_THESE", "Failure", "PathLike", "check_choice", "check_paths", "finite", "mean_over_time"]
 
 NONE_OF_THESE = "(none of these)"
 
@@ -41,6 +41,13 @@ def mean_over_time(numbers: Floats, spans: npt.NDArray[np.float64]) -> Floats:
     lengths = spans[:, 1] - spans[:, 0]
     mean: Floats = np.average(numbers, axis=0, weights=lengths if lengths.sum() > 0 else None).astype(np.float32)
     return mean
+
+
+def finite(scores: Floats) -> Floats:
+    """The scores. InputError if one of them is no number."""
+    if not np.isfinite(scores).all():
+        raise InputError("the model gave scores that are not numbers: its weights are damaged, or the precision is too low for them")
+    return scores
 
 
 def check_choice(top: int | None, threshold: float | None) -> None:

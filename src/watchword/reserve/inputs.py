@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,12 +22,16 @@ from .segmentation import WINDOW_SEGMENTS
 from .segments import Segment
 from .spectrogram import SUBSEGMENTS
 
-__all__ = ["AUDIO_TOKENS", "Content", "ReserveInputs", "TokenSequence", "mask_query", "preprocess", "sound_of", "text_of", "token_sequence"]
+__all__ = [
+    "AUDIO_TOKENS", "SEQUENCE_LENGTH", "Content", "ReserveInputs", "TokenSequence",
+    "mask_query", "preprocess", "query_ids", "sound_of", "text_of", "token_sequence",
+]  # fmt: skip
 
 AUDIO_TOKENS = 6
 """Positions in the joint sequence that the sound of one subsegment takes."""
 
 SEQUENCE_LENGTH = 160
+"""Tokens of a joint sequence beside the frames', as the released weights take them."""
 NO_SUBSEGMENT = -1
 
 Content = str | Sequence[int] | None
@@ -45,6 +49,16 @@ def mask_query(text: str) -> str:
     if not count:
         raise InputError(f"{text!r}: no blank in it; write <mask> where an answer goes")
     return query
+
+
+def query_ids(text: str, tokenizer: ReserveTokenizer | None = None) -> list[int]:
+    """Token ids of a question with its blanks, written `<mask>`. But for these, nothing in it is special.
+
+    Raises InputError if there is no blank.
+    """
+    tokenizer = tokenizer or default_tokenizer()
+    first, *rest = (tokenizer.encode(piece, special=False) for piece in mask_query(text).split(MASK_TEXT))
+    return [*first, *(token for piece in rest for token in (MASK, *piece))]
 
 
 def text_of(segment: Segment, tokenizer: ReserveTokenizer | None = None) -> list[int]:
@@ -81,12 +95,14 @@ def token_sequence(
     tokenizer: ReserveTokenizer | None = None,
     *,
     has_sound: Sequence[Sequence[bool]] | None = None,
+    before: Mapping[int, Sequence[int]] | None = None,
     length: int = SEQUENCE_LENGTH,
     released: bool = False,
 ) -> TokenSequence:
     """The joint sequence of a window: for each segment its text, or six positions for the sound of each of its three subsegments.
 
     has_sound: (segments, 3); subsegments without sound take no positions. Default: all have some.
+    before: by segment, token ids that stand before its content: a question.
 
     If it is longer than `length`, what lies farthest from the blanks is left out, sound by whole subsegments; without a blank the end is.
     released: the end is cut off, blanks or not, as in the release.
@@ -99,7 +115,8 @@ def token_sequence(
     pieces = [
         piece
         for number, content in enumerate(contents)
-        for piece in _pieces(number, content, tokenizer, (True,) * SUBSEGMENTS if has_sound is None else has_sound[number])
+        for part in ((before or {}).get(number, ()), content)
+        for piece in _pieces(number, part, tokenizer, (True,) * SUBSEGMENTS if has_sound is None else has_sound[number])
     ]
     total = sum(len(piece.tokens) for piece in pieces)
     if not released:

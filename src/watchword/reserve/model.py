@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from huggingface_hub import PyTorchModelHubMixin
@@ -29,6 +29,10 @@ from .span import SpanEncoder
 from .transformer import EncoderOutput, Transformer
 from .vectors import unit_normalize
 from .vision import VisionEncoder
+
+if TYPE_CHECKING:
+    from .answers import FillResult
+    from .embedding import VideoVectors
 
 __all__ = ["JointOutput", "Reserve", "ReserveOutput"]
 
@@ -107,7 +111,7 @@ class Reserve(
 
         Raises InputError for another shape, or if the weights have no audio encoder.
         """
-        encoder = self._part("audio_encoder", "take no sound")
+        encoder = self.part("audio_encoder", "take no sound")
         _require(clips, (None, self.config.audio_frames, self.config.audio_features), "clips of sound")
         encoded: EncoderOutput = encoder(clips.to(self.token_encoder.weight.dtype))
         return encoded
@@ -117,7 +121,7 @@ class Reserve(
 
         Raises InputError for longer spans, or if the weights have no span encoder.
         """
-        encoder = self._part("span_encoder", "cannot encode text spans")
+        encoder = self.part("span_encoder", "cannot encode text spans")
         if tokens.ndim != 2 or not 1 <= tokens.shape[1] <= self.config.span_length:
             raise InputError(f"text spans must be (N, 1..{self.config.span_length}) token ids, but are {tuple(tokens.shape)}")
         encoded: Tensor = encoder(self.token_encoder(tokens), tokens != 0)
@@ -211,7 +215,7 @@ class Reserve(
 
         Raises InputError if shapes do not go together, a pointer points beyond the sounds, or the weights have no ``head``.
         """
-        self._part("head", "give no vectors to compare with spans")
+        self.part("head", "give no vectors to compare with spans")
         if tokens.shape != segments.shape or tokens.ndim != 2 or len(tokens) != len(frames):
             raise InputError(
                 f"tokens and their segments must both be (batch, length), but are {tuple(tokens.shape)} and {tuple(segments.shape)} for "
@@ -230,7 +234,7 @@ class Reserve(
 
         Raises InputError if the weights were not finetuned, or a sequence has no MASK.
         """
-        proj = self._part("proj", "score no choices")
+        proj = self.part("proj", "score no choices")
         is_mask = tokens == MASK
         if not bool(is_mask.any(dim=1).all()):
             raise InputError("every choice needs a MASK token behind it, where it is scored")
@@ -239,11 +243,24 @@ class Reserve(
         scores: Tensor = proj(rows).squeeze(-1)
         return scores
 
-    def _part(self, name: str, lack: str) -> nn.Module:
+    def part(self, name: str, lack: str) -> nn.Module:
+        """An optional part. InputError that says what the weights cannot do without it."""
         part: nn.Module | None = getattr(self, name)
         if part is None:
             raise InputError(f"the weights {self.config.weights!r} have no {name}, so they {lack}")
         return part
+
+    def fill(self, video: Any, question: str, options: Any, **settings: Any) -> FillResult:
+        """Which options go into the blanks, written ``<mask>``, of a statement about a video: ``Filler(model).fill``, see there."""
+        from .filling import Filler
+
+        return Filler(self).fill(video, question, options, **settings)
+
+    def embed_video(self, video: Any, **settings: Any) -> VideoVectors:
+        """A video file as vectors, a set for each segment of five seconds: see ``watchword.reserve.embedding``."""
+        from .embedding import embed_video
+
+        return embed_video(self, video, **settings)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Reserve:  # type: ignore[override]

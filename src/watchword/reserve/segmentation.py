@@ -16,6 +16,7 @@ from ..media.subtitles import Word
 
 __all__ = [
     "SEGMENT_SECONDS",
+    "TAIL_SECONDS",
     "WINDOW_SEGMENTS",
     "Section",
     "Span",
@@ -34,7 +35,8 @@ WINDOW_SEGMENTS = 8
 MAX_SPEED = 3
 _FEW_WORDS, _MANY_WORDS = 8, 16
 _NO_MERGE_ABOVE = 0.9
-_TAIL_SECONDS = 1.0
+TAIL_SECONDS = 1.0
+"""A rest shorter than this makes no segment of its own."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def even_spans(start: float, end: float, *, interval: float = SEGMENT_SECONDS, l
     count = max(int((end - start) / interval + 1e-9), 0)
     spans = [Span(start + i * interval, start + (i + 1) * interval) for i in range(count)]
     rest = spans[-1].end if spans else start
-    if not spans or end - rest >= _TAIL_SECONDS:
+    if not spans or end - rest >= TAIL_SECONDS:
         spans.append(Span(rest, max(end, rest)))
     return spans[:limit]
 

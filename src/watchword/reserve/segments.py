@@ -37,6 +37,7 @@ _TIME_TOLERANCE_SECONDS = 1e-6
 # Frames looked at to find black bars, and how much memory the frames of a short video may be kept in afterwards.
 _BARS_FRAMES = 32
 _MAX_KEPT_BYTES = 256 << 20
+_NO_FRAME = np.zeros((0, 0, 3), np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,7 @@ class VideoSegments:
         subtitles: a file, what `read_subtitles` gave, True for those beside or inside the video, if there are any, or False.
         language: of the subtitles looked for, such as "en".
         timing: corrects the times of words, where the subtitles time words (automatic captions).
-        sound: False leaves the sound unread.
+        sound: False leaves the sound unread.  picture: False leaves the frames unread, which are then empty.
         released: exactly the segments of the released demo, which leaves out the end of a video and refuses one without sound or shorter
             than six seconds; words stay unrepaired (defect D7), colours are those of the ffmpeg program.
         limits: what is refused as too large.
@@ -122,10 +123,12 @@ class VideoSegments:
         language: str | None = None,
         timing: TimingRegressor | None = None,
         sound: bool = True,
+        picture: bool = True,
         released: bool = False,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        self.path, self.limits, self.released, self.centred, self._use_sound = path, limits, released, centred, sound
+        self.path, self.limits, self.released, self.centred = path, limits, released, centred
+        self._use_sound, self._use_picture = sound, picture
         self._notes: list[str] = []
         self._kept: dict[int, UInt8] = {}
         self._reader = VideoReader(path, limits=limits, ffmpeg_color=released)
@@ -164,14 +167,13 @@ class VideoSegments:
         for index in indices:
             if not 0 <= index < len(self):
                 raise InputError(f"segment {index} of {str(self.path)!r}: it has {len(self)}, counted from 0")
-        box = self._box
-        frames = self._frames(indices)
+        frames = [self._box.of(frame) for frame in self._frames(indices)] if self._use_picture else [_NO_FRAME] * len(indices)
         sounds = self.sounds
         return [
             Segment(
                 index=index,
                 span=self.spans[index],
-                frame=np.ascontiguousarray(box.of(frame)),
+                frame=np.ascontiguousarray(frame),
                 frame_seconds=float(self._reader.times[self._numbers[index]]),
                 spectrogram=sounds.spectrograms[index],
                 has_sound=sounds.present[index],
@@ -197,7 +199,7 @@ class VideoSegments:
             end = max(end, self.start_seconds + self._sound_seconds() + 1)
         sounds = segment_sounds(self.path, ranges, start=self.start_seconds, end=end, limits=self.limits)
         if sounds.missing:
-            self._notes.append("no sound: it is masked, the answer rests on frames and words")
+            self._notes.append("no sound: it is masked")
         self._notes += sounds.warnings
         return sounds
 
@@ -227,7 +229,7 @@ class VideoSegments:
             try:
                 subtitles = read_subtitles(self.path, language=language, limits=self.limits)
             except NoSubtitlesError:
-                self._notes.append("no subtitles: the answer rests on frames and sound")
+                self._notes.append("no subtitles")
                 return ()
         elif not isinstance(subtitles, Subtitles):
             subtitles = read_subtitles(subtitles, language=language, limits=self.limits)

@@ -39,7 +39,7 @@ from ..devices import Precision, autocast, find_device, num_cores, usable_precis
 from ..errors import InputError
 from ..media import DEFAULT_LIMITS, Limits
 from ..read_ahead import read_ahead
-from ..results import Failure, PathLike, check_choice, check_paths, mean_over_time
+from ..results import Failure, PathLike, check_choice, check_paths, finite, mean_over_time
 from ..text.labels import clean_labels
 from ..weights.evaluating import evaluating
 from .labels import background_labels, encode_labels, own_classes, score_labels
@@ -277,10 +277,7 @@ class _Scorer:
                 matches = (logits - self._against(background, len(self.labels))).sigmoid()
                 scores = logits.softmax(dim=-1) if len(self.labels) > 1 else matches
             similarities = logits / self.model.logit_scale.float().exp()
-            numbers: Floats = torch.stack([scores, matches, similarities], dim=1).float().cpu().numpy()
-        if not np.isfinite(numbers).all():
-            raise InputError("the model gave scores that are not numbers: its weights are damaged, or the precision is too low for them")
-        return numbers
+            return finite(torch.stack([scores, matches, similarities], dim=1).float().cpu().numpy())
 
     def _against(self, background: Tensor, num_labels: int) -> Tensor:
         """Log of the background's summed weight for each label, (B, K); a label that is itself in the background is left out of it."""
