@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from .notes import note, print_table, progress, warnings_as_notes, write_beside, writing
-from .tag import Format, collect, describe, say_model, write_reports
+from .running import collect, say_model
+from .tag import describe, inputs_of, write_reports
 
 if TYPE_CHECKING:
     from ..report.run import TaggingRun
@@ -46,9 +47,9 @@ def demo(
 
         tagger = Tagger.from_pretrained(model)
         run = describe(tagger, model, labels, top=5, threshold=None)
-        say_model(run)
+        say_model(run, inputs_of(run))
         with progress(num_clips) as advance:
-            collect(run, tagger.run(paths, labels.labels, on_progress=advance), Format.table)
+            collect(run, tagger.run(paths, labels.labels, on_progress=advance))
         truth = [scene.phrase for scene in scenes]
         _print_table(run, truth)
         num_unwritten = write_reports(run, output / "strip.png", output / "report.html")

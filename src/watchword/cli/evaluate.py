@@ -11,7 +11,7 @@ import typer
 
 from .data import WhichPart
 from .notes import note, progress, warnings_as_notes, write_beside, writing
-from .tag import ALL_DONE, SOME_FAILED, Precision
+from .running import ALL_DONE, SOME_FAILED, Precision
 
 if TYPE_CHECKING:
     from ..tasks.results import ClassificationResult

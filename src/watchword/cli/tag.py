@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,18 +10,28 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ..errors import InputError, LabelError
-from .notes import check_writable, note, print_table, progress, warnings_as_notes, write_beside
+from .notes import check_writable, print_table, progress, warnings_as_notes
+from .running import (
+    ALL_DONE,
+    SOME_FAILED,
+    Precision,
+    check_picture,
+    collect,
+    find_files,
+    finish,
+    say_model,
+    until_failure,
+    write_files,
+)
 
 if TYPE_CHECKING:
     from ..datasets.label_lists import LabelList
     from ..report.run import TaggingRun
-    from ..xclip.tagging import ClipResult, Tagger
+    from ..xclip.tagging import Tagger
 
 __all__ = ["DEFAULT_MODEL", "tag"]
 
 DEFAULT_MODEL = "xclip_base_patch32.k400_8f"
-PICTURE_SUFFIXES = (".png", ".jpg", ".svg", ".pdf")
-ALL_DONE, SOME_FAILED, NOTHING_USABLE = 0, 1, 2
 
 
 class Format(StrEnum):
@@ -32,12 +40,6 @@ class Format(StrEnum):
     jsonl = "jsonl"
     csv = "csv"
     srt = "srt"
-
-
-class Precision(StrEnum):
-    float32 = "float32"
-    bfloat16 = "bfloat16"
-    float16 = "float16"
 
 
 def tag(
@@ -75,17 +77,16 @@ def tag(
     """
     if stride is not None and window is None:
         raise InputError("--stride needs --window")
-    check_writable(picture, "--picture")
-    if picture is not None and picture.suffix.lower() not in PICTURE_SUFFIXES:
-        raise InputError(f"--picture: {str(picture)!r} must end in one of {', '.join(PICTURE_SUFFIXES)}")
+    check_picture(picture)
     check_writable(report, "--report")
     from ..datasets.label_lists import LabelList, load_labels
 
     label_list = None if labels is None else load_labels(labels)
-    files = _find(paths)
+    files = find_files(paths)
     if format is Format.srt and len(files) > 1:
         raise InputError(f"--format srt takes one video, but there are {len(files)}: tag them one by one")
     with warnings_as_notes():
+        from ..report.formats import result_row
         from ..text.labels import clean_labels
         from ..xclip.labels import own_classes
         from ..xclip.registry import RELEASED
@@ -104,13 +105,13 @@ def tag(
             results = tagger.run(
                 files, label_list.labels, window_seconds=window, stride_seconds=stride, truncate=truncate, on_progress=advance
             )
-            say_model(run)
-            collect(run, _until_failure(results, strict), format)
+            say_model(run, inputs_of(run))
+            collect(run, until_failure(results, strict), result_row if format is Format.jsonl else None)
         try:
             print_results(run, format)
         finally:  # also for a reader that has seen enough
             num_unwritten = write_reports(run, picture, report)
-    raise typer.Exit(_finish(run, len(files)) or (SOME_FAILED if num_unwritten else ALL_DONE))
+    raise typer.Exit(finish(run, len(files), "tagged") or (SOME_FAILED if num_unwritten else ALL_DONE))
 
 
 def describe(
@@ -144,29 +145,9 @@ def describe(
     )
 
 
-def say_model(run: TaggingRun) -> None:
-    """Which weights answer, and whether they can."""
-    model = run.model
-    where = f"{model['num_frames']} frames of {model['image_size']} pixels, {model['precision']} on {model['device']}"
-    note(f"model: {model['name']} ({where})")
-    if not model["trained"]:
-        note("note: these weights were never trained: scores mean nothing")
-
-
-def collect(run: TaggingRun, results: Iterator[ClipResult], format: Format) -> None:
-    """Fill the run, saying what fails; JSON lines come as soon as a file is done."""
-    from ..report.formats import result_row
-    from ..report.text import printable, to_json
-
-    assert isinstance(run.results, list)
-    for result in results:
-        run.results.append(result)
-        if result.failure:
-            note(f"failed: {printable(str(result.failure.error))}")
-        for warning in result.warnings:
-            note(f"note: {printable(result.path)}: {printable(warning)}")
-        if format is Format.jsonl:
-            print(to_json(result_row(run, result)), flush=True)
+def inputs_of(run: TaggingRun) -> str:
+    """What the weights look at, in words."""
+    return f"{run.model['num_frames']} frames of {run.model['image_size']} pixels"
 
 
 def print_results(run: TaggingRun, format: Format) -> None:
@@ -196,58 +177,4 @@ def write_reports(run: TaggingRun, picture: Path | None, report: Path | None) ->
 
         return page(run).encode("utf-8", "backslashreplace")
 
-    num_unwritten = 0
-    for path, results, content in ((picture, run.done, draw), (report, run.results, lay_out)):
-        if path is None or not results:
-            continue
-        try:
-            write_beside(path, content(path))
-            note(f"wrote {path}")
-        except InputError as error:  # the work is done, and the other file may still be written
-            num_unwritten += 1
-            note(f"failed: {error}")
-    return num_unwritten
-
-
-def _find(paths: Sequence[str]) -> list[Path]:
-    from ..datasets.folders import find_media
-
-    given: list[str] = []
-    for path in paths:
-        given += _listed() if path == "-" else [path]
-    if not given:
-        raise InputError("the list on standard input is empty: give one path a line")
-    found = find_media(given)
-    if len(found.problems) == len(found.paths):
-        first, *others = found.problems.values()
-        raise InputError(first + (f"; and {len(others)} more without a video" if others else ""))
-    for place, problem in found.problems.items():
-        if place.is_dir():  # of a URL its reader says so
-            note(f"note: {problem}")
-    if found.num_left_out:
-        note(f"note: {found.num_left_out} other files in the folders are neither video nor sound by their ending: left out")
-    return found.paths
-
-
-def _listed() -> list[str]:
-    """Paths on standard input: one a line, or separated by zero bytes (find -print0), for names that hold a newline."""
-    data = sys.stdin.buffer.read()
-    parts = data.split(b"\0") if b"\0" in data else data.splitlines()
-    return [os.fsdecode(part) for part in parts if part.strip()]
-
-
-def _until_failure(results: Iterator[ClipResult], strict: bool) -> Iterator[ClipResult]:
-    for result in results:
-        yield result
-        if strict and result.failure:
-            note("stopped at the first failure (--strict)")
-            return
-
-
-def _finish(run: TaggingRun, num_files: int) -> int:
-    num_done, num_failed = len(run.done), len(run.failed)
-    if num_failed or num_files > 1:
-        note(f"{num_done} of {num_files} tagged" + (f", {num_failed} failed" if num_failed else ""))
-    if not num_failed:
-        return ALL_DONE
-    return SOME_FAILED if num_done else NOTHING_USABLE
+    return write_files((picture if run.done else None, draw), (report if run.results else None, lay_out))

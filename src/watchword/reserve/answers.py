@@ -109,6 +109,11 @@ class FillResult:
         """Probabilities and cosines (options,) of a blank over the whole video, see ``mean_over_time``."""
         return mean_over_time(self.probabilities[blank], self.spans), mean_over_time(self.cosines[blank], self.spans)
 
+    def whole(self, *, top: int | None = None, threshold: float | None = None) -> FilledWindow:
+        """The whole video as one window; the place is that of the first."""
+        place = (float(self.places[0, 0]), float(self.places[0, 1]))
+        return FilledWindow(float(self.spans[0, 0]), float(self.spans[-1, 1]), place, self.blanks(top=top, threshold=threshold))
+
     def windows(self, *, top: int | None = None, threshold: float | None = None) -> list[FilledWindow]:
         """The answer of each window by itself."""
         return [

@@ -94,6 +94,10 @@ class ClipResult:
         """The mean (labels,) of numbers (windows, labels), see ``mean_over_time``."""
         return mean_over_time(numbers, self.spans)
 
+    def whole(self, *, top: int | None = None, threshold: float | None = None) -> Window:
+        """The whole file as one window."""
+        return Window(float(self.spans[0, 0]), float(self.spans[-1, 1]), self.tags(top=top, threshold=threshold))
+
     def windows(self, *, top: int | None = None, threshold: float | None = None) -> list[Window]:
         """Each window's labels, best first."""
         return [
