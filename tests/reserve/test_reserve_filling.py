@@ -24,6 +24,7 @@ from watchword.reserve.answers import FillResult, Question
 from watchword.reserve.filling import Filler
 from watchword.reserve.inputs import mask_query, preprocess, sound_of
 from watchword.reserve.options import encode_options, read_options
+from watchword.reserve.questions import prepare
 from watchword.reserve.segments import VideoSegments
 from watchword.text.reserve import MASK, default_tokenizer
 
@@ -150,7 +151,7 @@ def test_only_what_is_asked_for_is_computed(loud: Path, mute: Path) -> None:
 def test_without_vision_the_frames_tokens_are_zeros_that_stay(model: Reserve, loud: Path) -> None:
     blind = model.fill(loud, QUESTION, OPTIONS, use="frames", no_vision=True)
     assert blind.warnings == ("answered from the question alone",)
-    tokens = torch.tensor([Filler(model)._prepare(Question(text=QUESTION, options=OPTIONS), {}).ids])
+    tokens = torch.tensor([prepare(Question(text=QUESTION, options=OPTIONS)).ids])
     frames = torch.zeros(1, 3, 2, model.config.width)
     with torch.no_grad():
         vectors = model.embed_encoded(frames, tokens, torch.zeros_like(tokens)).vectors[0, tokens[0] == MASK]
@@ -297,7 +298,7 @@ def test_ten_thousand_options_in_chunks_equal_one_by_one(model: Reserve) -> None
         with torch.no_grad():
             alone = model.embed_spans(torch.from_numpy(read.ids[place : place + 1]))[0]
         assert torch.allclose(vectors[place], alone, atol=1e-5)
-    assert len(Filler(model)._vectors(Filler(model)._prepare(Question(text=QUESTION, options=options), {}))[0]) == 10_000
+    assert len(Filler(model)._vectors(prepare(Question(text=QUESTION, options=options)))[0]) == 10_000
 
 
 def test_options_are_encoded_once_for_the_weights_as_they_are_and_go_with_the_model(loud: Path) -> None:

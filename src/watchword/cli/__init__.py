@@ -11,7 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from ..errors import WatchwordError
-from . import convert, data, demo, evaluate, expand, models, probe, sweep, tag, train
+from . import ask, convert, data, demo, evaluate, expand, fill, models, probe, sweep, tag, train
 from .notes import note
 
 __all__ = ["app", "main"]
@@ -22,7 +22,8 @@ _GLOBAL_FLAGS = ("--debug", "--offline")
 
 app = typer.Typer(name="watchword", no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 COMMANDS = (
-    tag.tag, probe.probe, models.models, convert.convert, expand.expand, demo.demo, train.train, sweep.sweep, evaluate.evaluate,
+    tag.tag, fill.fill, ask.ask,
+    probe.probe, models.models, convert.convert, expand.expand, demo.demo, train.train, sweep.sweep, evaluate.evaluate,
 )  # fmt: skip
 for command in COMMANDS:
     app.command()(command)

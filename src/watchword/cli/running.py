@@ -82,7 +82,7 @@ def collect(run: Run[R], results: Iterator[R], row: Callable[[Any, R], dict[str,
     for result in results:
         run.results.append(result)
         lines = [f"failed: {printable(str(result.failure.error))}"] if result.failure else []
-        lines += [f"note: {printable(result.path)}: {printable(warning)}" for warning in result.warnings]
+        lines += [f"note: {printable(result.path)}: {printable('; '.join(result.notes))}"] if result.notes else []
         for line in lines:
             if line not in said:
                 note(line)

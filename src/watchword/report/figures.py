@@ -9,9 +9,10 @@ from contextlib import contextmanager
 
 import matplotlib
 from matplotlib import font_manager
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-__all__ = ["FAINT", "GRID", "INK", "as_image", "drawing"]
+__all__ = ["FAINT", "GRID", "INK", "as_image", "drawing", "text_width"]
 
 INK, FAINT, GRID = "#1d2530", "#66707c", "#e6e9ed"
 _FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans", "Hiragino Sans", "Yu Gothic", "Microsoft YaHei", "Noto Emoji")
@@ -23,6 +24,16 @@ def drawing() -> Iterator[None]:
     families = [name for name in _FONTS if name in font_manager.get_font_names()]
     with matplotlib.rc_context({"font.family": families or ["sans-serif"], "text.parse_math": False, "svg.hashsalt": "watchword"}):
         yield
+
+
+def text_width(text: str, *, size: float, bold: bool = False) -> float:
+    """How wide the text will be, in inches. Call it within ``drawing``."""
+    figure = Figure(dpi=72)
+    written = figure.text(0, 0, text, size=size, weight="bold" if bold else "normal")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")
+        renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
+        return float(written.get_window_extent(renderer).width) / 72
 
 
 def as_image(figure: Figure, format: str) -> bytes:

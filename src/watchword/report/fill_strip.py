@@ -12,7 +12,7 @@ from ..reserve.answers import FillResult
 from ..reserve.inputs import mask_query
 from ..results import NONE_OF_THESE
 from ..text.reserve import MASK_TEXT
-from .figures import FAINT
+from .figures import FAINT, INK, drawing, text_width
 from .loudness import loudness
 from .panels import (
     AXIS,
@@ -25,6 +25,7 @@ from .panels import (
     SLOT,
     THUMBNAIL_PIXELS,
     TITLE,
+    WIDTH,
     Pen,
     ThumbnailRow,
     draw_sections,
@@ -35,13 +36,15 @@ from .panels import (
 )
 from .run import PALETTE, FillingRun
 from .text import printable
-from .thumbnails import thumbnails
+from .thumbnails import shorten, thumbnails
 
 __all__ = ["fill_strip"]
 
 NUM_BINS = 560  # of the sound
 PLACE = "#f2b705"  # where the question stands
 SOUND = "#8fa3b8"
+BEST, OTHERS = PALETTE[0], "#b3c8e0"
+STATEMENT_SIZE = 11.5
 
 # All lengths in inches.
 STATEMENT_LINE, PLACE_ROW, SOUND_ROW, WORD_LINE, SPACE = 0.27, 0.2, 0.42, 0.145, 0.1
@@ -55,10 +58,15 @@ def fill_strip(run: FillingRun, *, format: str = "png") -> bytes:
 
     With several windows the options' probabilities are drawn over time, else as bars. At most 20 are drawn; what is left out is said.
     """
-    meaning = "probability = share among the options of the blank"
-    head = partial(header, name=str(run.model["name"]), trained=run.model["trained"], meaning=meaning)
-    sections = [_Section(run, result) for result in run.done[:MAX_SECTIONS]]
-    return draw_sections(sections, head, left_out=len(run.done) - len(sections), format=format)
+    head = partial(
+        header,
+        name=str(run.model["name"]),
+        trained=run.model["trained"],
+        meaning="probability = share among the options   cosine = nearness to what the model would say",
+    )
+    with drawing():
+        sections = [_Section(run, result) for result in run.done[:MAX_SECTIONS]]
+        return draw_sections(sections, head, left_out=len(run.done) - len(sections), format=format)
 
 
 class _Section:
@@ -70,27 +78,36 @@ class _Section:
         self.pictures = ThumbnailRow(thumbnails(result.path, NUM_THUMBNAILS, span=self.span, height=THUMBNAIL_PIXELS))
         self.peaks = loudness(result.path, self.span, NUM_BINS)
         self.words = _words_below(result.words, self.span)
-        self.statement = textwrap.wrap(self._filled_in(), 100) or [""]
+        self.statement = _lines(self._filled_in())
+        self.asked = STATEMENT_LINE if result.asked else 0.0
         self.options = [run.shown_options(result, blank) for blank in range(result.num_blanks)]
         self.over_time = len(result.spans) > 1
         self.heading = ROW if result.num_blanks > 1 else 0.0
         self.timeline_height = PLACE_ROW + self.pictures.height + SOUND_ROW + SPACE + WORD_LINE * max(map(len, self.words), default=0)
-        self.height = TITLE + STATEMENT_LINE * len(self.statement) + SPACE + self.timeline_height + AXIS
+        self.height = TITLE + self.asked + STATEMENT_LINE * len(self.statement) + SPACE + self.timeline_height + AXIS
         self.height += sum(self.heading + ROW * len(options) for options in self.options)
 
-    def _filled_in(self) -> str:
-        """The statement with the best option in each blank, in brackets, or that none reaches the threshold."""
+    def _filled_in(self) -> list[tuple[str, bool]]:
+        """The words of the statement, and those of the best options in its blanks, which are marked by True."""
         first, *rest = mask_query(self.result.question).split(MASK_TEXT)
-        best = [ranked[0].option if ranked else NONE_OF_THESE for ranked in self.result.blanks(top=1, threshold=self.run.threshold)]
-        return printable(first.strip() + "".join(f" [{option}]{text}" for option, text in zip(best, rest, strict=True))).strip()
+        words = [(word, False) for word in first.split()]
+        for ranked, text in zip(self.result.blanks(top=1, threshold=self.run.threshold), rest, strict=True):
+            answer = (ranked[0].option if ranked else NONE_OF_THESE).split()
+            if text and not text[0].isspace():  # a full stop stands close
+                close, _, text = text.partition(" ")
+                answer[-1] += close
+            words += [(word, True) for word in answer] + [(word, False) for word in text.split()]
+        return [(printable(word), is_answer) for word, is_answer in words]
 
     def draw(self, pen: Pen, top: float) -> None:
-        title(pen, top, self.result.path, f"from {' and '.join(self.result.used) or 'the question alone'}", self.span)
+        title(pen, top, self.result.path, self.result.rests_on, self.span)
         top += TITLE
-        if self.result.asked:
-            ...
+        if self.asked:
+            pen.write(MARGIN, top + STATEMENT_LINE / 2, shorten(printable(self.result.asked), 110), size=STATEMENT_SIZE, colour=FAINT)
+            top += self.asked
         for line in self.statement:
-            pen.write(MARGIN, top + STATEMENT_LINE / 2, line, size=11.5)
+            for left, word, is_answer in line:
+                pen.write(left, top + STATEMENT_LINE / 2, word, size=STATEMENT_SIZE, colour=BEST if is_answer else INK, bold=is_answer)
             top += STATEMENT_LINE
         self._timeline(pen, top + SPACE)
         top += SPACE + self.timeline_height
@@ -101,7 +118,7 @@ class _Section:
                 pen.write(LEFT - 0.12, top + ROW / 2, f"blank {blank + 1}", size=8.5, align="right", colour=FAINT)
                 top += self.heading
             for place, option in enumerate(options):
-                self._option(pen, top, blank, option, PALETTE[place % len(PALETTE)])
+                self._option(pen, top, blank, option, OTHERS if place else BEST)
                 top += ROW
 
     def _timeline(self, pen: Pen, top: float) -> None:
@@ -128,8 +145,9 @@ class _Section:
         used = "sound" in self.result.used
         name = "sound" if used or self.peaks is None else "sound (not used)"
         pen.write(LEFT - 0.12, top + SOUND_ROW / 2, name, size=7.5, colour=FAINT, align="right")
-        if self.peaks is None:
-            pen.write(LEFT + PLOT / 2, top + SOUND_ROW / 2, "no sound", size=7.5, colour=FAINT, align="center")
+        if self.peaks is None or not np.nanmax(self.peaks):
+            silence = "none in the file" if self.peaks is None else "silence"
+            pen.write(LEFT + PLOT / 2, top + SOUND_ROW / 2, silence, size=7.5, colour=FAINT, align="center")
             return
         axes = pen.track(top, SOUND_ROW, self.span, colour="none")
         axes.set_ylim(-1.05, 1.05)
@@ -151,6 +169,20 @@ class _Section:
             detail=f"cosine {cosine:.3f}",
             passes=threshold is None or mean >= threshold,
         )
+
+
+def _lines(words: list[tuple[str, bool]]) -> list[list[tuple[float, str, bool]]]:
+    """Words laid out in lines: for each word where it begins, in inches, and whether it is of an answer."""
+    lines: list[list[tuple[float, str, bool]]] = [[]]
+    left, space = MARGIN, text_width("n n", size=STATEMENT_SIZE) - text_width("nn", size=STATEMENT_SIZE)
+    for word, is_answer in words:
+        width = text_width(word, size=STATEMENT_SIZE, bold=is_answer)
+        if left + width > WIDTH - MARGIN and lines[-1]:
+            lines.append([])
+            left = MARGIN
+        lines[-1].append((left, word, is_answer))
+        left += width + space
+    return lines
 
 
 def _words_below(words: tuple[Word, ...], span: tuple[float, float]) -> list[list[str]]:

@@ -16,7 +16,7 @@ RATE = 8000
 
 
 def loudness(path: str | Path, span: tuple[float, float], num_bins: int) -> npt.NDArray[np.float32] | None:
-    """Peak of the sound in each of ``num_bins`` equal parts of the span (seconds), as a share of the loudest one; nan where there is no sound.
+    """Peak of the sound in each of ``num_bins`` equal parts of the span (seconds), as a share of the loudest; nan where there is no sound.
 
     None if there is no sound at all, or the file can no longer be read. Memory does not grow with the length.
     """

@@ -98,6 +98,17 @@ class FillResult:
     def num_blanks(self) -> int:
         return len(self.options)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The warnings, and what the answer rests on."""
+        return () if self.failure else (*self.warnings, self.rests_on)
+
+    @property
+    def rests_on(self) -> str:
+        """What was used, in words."""
+        *first, last = self.used or ("the question alone",)
+        return f"answered from {', '.join(first)}{' and ' if first else ''}{last}"
+
     def blanks(self, *, top: int | None = None, threshold: float | None = None) -> list[list[Answer]]:
         """For each blank its options over the whole video, best first: the mean over the windows, each by its length.
 

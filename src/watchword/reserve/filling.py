@@ -13,7 +13,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -27,12 +26,13 @@ from ..errors import InputError
 from ..media import DEFAULT_LIMITS, Limits, Subtitles
 from ..read_ahead import read_ahead
 from ..results import Failure, PathLike, finite
-from ..text.reserve import MASK, ReserveTokenizer, default_tokenizer
+from ..text.reserve import ReserveTokenizer, default_tokenizer
 from ..weights.evaluating import evaluating
 from .answers import FillResult, Question, Use
-from .inputs import TokenSequence, query_ids, token_sequence
+from .inputs import TokenSequence
 from .model import Reserve
-from .options import Options, encode_options, read_options
+from .options import Options, encode_options
+from .questions import PreparedQuestion, prepare
 from .reading import EndOfVideo, Places, VideoWindow, read_windows
 from .segmentation import TAIL_SECONDS, Span
 from .segments import VideoSegments
@@ -155,7 +155,7 @@ class Filler:
         self.model.part("head", "give no vectors to compare with options")
         self.model.part("span_encoder", "cannot encode answer options")
         known: dict[tuple[str, ...], Options] = {}
-        asked = [[self._prepare(question, known) for question in questions] for _, questions in jobs]
+        asked = [[prepare(question, self.tokenizer, known) for question in questions] for _, questions in jobs]
         for notice in dict.fromkeys(notice for options in known.values() for notice in options.notices):
             warnings.warn(notice, UserWarning, stacklevel=2)
         open_video = partial(
@@ -169,26 +169,10 @@ class Filler:
         )
         return self._results([video for video, _ in jobs], asked, open_video, views, not no_vision, in_place, on_progress)
 
-    def _prepare(self, question: Question, known: dict[tuple[str, ...], Options]) -> _Asked:
-        """The question as token ids, and its options as read, each list once."""
-        ids = query_ids(question.text, self.tokenizer)
-        token_sequence([[]], self.tokenizer, before={0: ids})  # whether its blanks fit
-        num_blanks = ids.count(MASK)
-        given: Any = question.options
-        one_each = not isinstance(given, str) and len(given) and not any(isinstance(item, str) for item in given)
-        lists = list(given) if one_each else [given] * num_blanks
-        if len(lists) != num_blanks:
-            raise InputError(f"{len(lists)} lists of options for {num_blanks} blanks: give one for each, or one list for all")
-        keys = [tuple(option if isinstance(option, str) else "" for option in options) for options in lists]  # what is no string is refused
-        for key, options in zip(keys, lists, strict=True):
-            if key not in known:
-                known[key] = read_options(options, self.tokenizer)
-        return _Asked(question, ids, [known[key] for key in keys])
-
     def _results(
         self,
         videos: Sequence[VideoLike],
-        asked: list[list[_Asked]],
+        asked: list[list[PreparedQuestion]],
         open_video: Callable[[PathLike], VideoSegments],
         views: tuple[str, ...],
         picture: bool,
@@ -224,7 +208,7 @@ class Filler:
                     yield one.result(path, item, item.places[place] if item.places else None)
                 answering = []
 
-    def _vectors(self, asked: _Asked) -> list[Tensor]:
+    def _vectors(self, asked: PreparedQuestion) -> list[Tensor]:
         """For each blank the vectors of its options (options, width)."""
         with autocast(self.device, self.precision):
             vectors = {options.texts: encode_options(self.model, options.ids) for options in asked.options}
@@ -249,19 +233,10 @@ class Filler:
             one.add(window, at, names, [next(vectors) for _ in names], sum(next(rest).num_cut for _ in names))
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """A question as token ids, and the options of each of its blanks."""
-
-    question: Question
-    ids: list[int]
-    options: list[Options]
-
-
 class _Answering:
     """A question whose windows are being answered."""
 
-    def __init__(self, asked: _Asked, vectors: list[Tensor]) -> None:
+    def __init__(self, asked: PreparedQuestion, vectors: list[Tensor]) -> None:
         self.asked, self.vectors = asked, vectors
         self.spans: list[tuple[float, float]] = []
         self.places: list[tuple[float, float]] = []
@@ -286,9 +261,9 @@ class _Answering:
         if failure:
             return FillResult(path, question.text, question.asked, failure=failure)
         used = tuple(name for name in ("frames", "subtitles", "sound") if name in self.used)
-        notes = [*end.notes, f"answered from {' and '.join(used) or 'the question alone'}"]
+        notes = end.notes
         if self.num_cut:
-            notes.append(f"{self.num_cut} tokens of words and sound, those farthest from the blank, did not fit beside the question")
+            notes += (f"{self.num_cut} tokens of words and sound, those farthest from the blank, did not fit beside the question",)
         stacked = [np.stack(windows, axis=1) for windows in self.numbers]
         return FillResult(
             path,
@@ -301,7 +276,7 @@ class _Answering:
             cosines=tuple(numbers[1] for numbers in stacked),
             used=used,
             words=end.words,
-            warnings=tuple(notes),
+            warnings=notes,
         )
 
 

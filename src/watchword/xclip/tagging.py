@@ -85,6 +85,11 @@ class ClipResult:
     warnings: tuple[str, ...] = ()
     failure: Failure | None = None
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know of the file."""
+        return self.warnings
+
     def tags(self, *, top: int | None = None, threshold: float | None = None) -> list[Tag]:
         """The labels of the whole file, best first: the mean over its windows, each by its length."""
         numbers = (self.over_time(windows) for windows in (self.scores, self.matches, self.similarities))
