@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 __all__ = ["FAINT", "GRID", "INK", "as_image", "drawing", "text_width"]
 
+_DPI = 130
 INK, FAINT, GRID = "#1d2530", "#66707c", "#e6e9ed"
 _FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans", "Hiragino Sans", "Yu Gothic", "Microsoft YaHei", "Noto Emoji")
 
@@ -28,12 +29,12 @@ def drawing() -> Iterator[None]:
 
 def text_width(text: str, *, size: float, bold: bool = False) -> float:
     """How wide the text will be, in inches. Call it within ``drawing``."""
-    figure = Figure(dpi=72)
+    figure = Figure(dpi=_DPI)
     written = figure.text(0, 0, text, size=size, weight="bold" if bold else "normal")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")
         renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
-        return float(written.get_window_extent(renderer).width) / 72
+        return float(written.get_window_extent(renderer).width) / _DPI
 
 
 def as_image(figure: Figure, format: str) -> bytes:

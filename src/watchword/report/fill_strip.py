@@ -62,7 +62,7 @@ def fill_strip(run: FillingRun, *, format: str = "png") -> bytes:
         header,
         name=str(run.model["name"]),
         trained=run.model["trained"],
-        meaning="probability = share among the options   cosine = nearness to what the model would say",
+        meaning="probability = share among the options",
     )
     with drawing():
         sections = [_Section(run, result) for result in run.done[:MAX_SECTIONS]]
@@ -139,7 +139,7 @@ class _Section:
             pen.write(LEFT - 0.12, top + WORD_LINE / 2, "words", size=7.5, colour=FAINT, align="right")
         for slot, lines in enumerate(self.words):
             for number, line in enumerate(lines):
-                pen.write(LEFT + (slot + 0.5) * SLOT, top + (number + 0.5) * WORD_LINE, line, size=7, align="center")
+                pen.write(LEFT + (slot + 0.5) * SLOT, top + (number + 0.5) * WORD_LINE, line, size=6.6, align="center")
 
     def _sound(self, pen: Pen, top: float) -> None:
         used = "sound" in self.result.used

@@ -93,7 +93,7 @@ def header(pen: Pen, name: str, *, trained: bool, meaning: str) -> None:
 def title(pen: Pen, top: float, path: str, answer: str, span: tuple[float, float]) -> None:
     """A video's name, and behind it the short answer and how long it is."""
     pen.write(MARGIN, top + TITLE / 2, shorten(printable(path), 70), size=10.5, bold=True)
-    facts = [shorten(printable(answer), 40)] if answer else []
+    facts = [shorten(printable(answer), 48)] if answer else []
     pen.write(WIDTH - MARGIN, top + TITLE / 2, "  ·  ".join([*facts, duration(span[1] - span[0])]), size=9.5, align="right")
 
 
