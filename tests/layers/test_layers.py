@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from watchword.layers import Attention, AttentionPool, DropPath, activation_function, attend, contrastive_loss
+from watchword.layers import Attention, AttentionPool, DropPath, FeedForward, activation_function, attend, contrastive_loss
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -84,3 +84,16 @@ def test_contrastive_loss_equals_the_slow_sum_and_shares_the_target_of_a_repeate
     expected = (cross_entropy(left, right) + cross_entropy(right, left)) / 2
     assert contrastive_loss(left, right, torch.tensor(scale), groups=torch.tensor(groups)).item() == pytest.approx(expected, rel=1e-5)
     assert contrastive_loss(left, right, torch.tensor(scale)).item() != pytest.approx(expected, rel=1e-2)
+
+
+@pytest.mark.parametrize("activation", ["quick_gelu", "gelu"])
+def test_feed_forward_without_gradients_gives_what_it_gives_with_them(activation: str) -> None:
+    """Without gradients long inputs are worked on in parts."""
+    feed_forward = FeedForward(512, activation=activation)
+    x = torch.randn(3, 700, 512)
+    with_gradients = feed_forward(x.requires_grad_())
+    with torch.no_grad():
+        without = feed_forward(x.clone())
+        of_nothing = feed_forward(x[:0])
+    torch.testing.assert_close(without, with_gradients, rtol=0, atol=1e-6)
+    assert of_nothing.shape == (0, 700, 512)

@@ -255,6 +255,7 @@ class Tagger:
                     open_files[-1].end = item
                 if len(batch) == size or (isinstance(item, EndOfFile) and number == len(paths) - 1 and batch):
                     score_batch()
+                    size = min(2 * size, self.batch_size)
                 while open_files and open_files[0].is_complete:
                     yield open_files.popleft().result(scorer.labels)
 
