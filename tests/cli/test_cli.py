@@ -17,7 +17,6 @@ import pytest
 import torch
 
 from tiny_clips import tiny_model, write_video
-from watchword.cli import main
 from watchword.xclip import XClip
 
 LABELS = "making coffee, going backpacking, playing chess"
@@ -33,23 +32,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_video(tmp_path_factory.mktemp("clip") / "clip.mp4", num_frames=30)
-
-
-class Outcome:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-
-@pytest.fixture
-def watchword(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-
-    def run(*arguments: object) -> Outcome:
-        capsys.readouterr()
-        code = main([str(argument) for argument in arguments])
-        return Outcome(code, *capsys.readouterr())
-
-    return run
 
 
 def test_importing_the_command_line_loads_nothing_heavy() -> None:

@@ -112,13 +112,9 @@ def test_words_and_sound_are_seen_apart_and_averaged(filler: Filler, loud: Path)
 
 def test_what_a_file_lacks_is_said_once_and_answered_from_the_rest(filler: Filler, mute: Path) -> None:
     auto = filler.fill(mute, QUESTION, OPTIONS)
-    assert auto.warnings == ("no sound: it is masked", "no subtitles", "answered from frames") or auto.warnings == (
-        "no subtitles",
-        "no sound: it is masked",
-        "answered from frames",
-    )
+    assert auto.notes == ("no subtitles", "no sound: it is masked", "answered from frames")
     frames, sound = (filler.fill(mute, QUESTION, OPTIONS, use=use) for use in ("frames", "sound"))
-    assert frames.warnings == ("answered from frames",)
+    assert frames.notes == ("answered from frames",)
     assert_alike(auto, frames)
     assert_alike(sound, frames)
     both, subtitles = (filler.fill(mute, QUESTION, OPTIONS, use=use, subtitles=WORDS) for use in ("both", "subtitles"))
@@ -150,7 +146,7 @@ def test_only_what_is_asked_for_is_computed(loud: Path, mute: Path) -> None:
 
 def test_without_vision_the_frames_tokens_are_zeros_that_stay(model: Reserve, loud: Path) -> None:
     blind = model.fill(loud, QUESTION, OPTIONS, use="frames", no_vision=True)
-    assert blind.warnings == ("answered from the question alone",)
+    assert blind.notes == ("answered from the question alone",)
     tokens = torch.tensor([prepare(Question(text=QUESTION, options=OPTIONS)).ids])
     frames = torch.zeros(1, 3, 2, model.config.width)
     with torch.no_grad():

@@ -29,7 +29,7 @@ def drawing() -> Iterator[None]:
 
 def text_width(text: str, *, size: float, bold: bool = False) -> float:
     """How wide the text will be, in inches. Call it within ``drawing``."""
-    figure = Figure(dpi=_DPI)
+    figure = Figure(figsize=(1, 1), dpi=_DPI)
     written = figure.text(0, 0, text, size=size, weight="bold" if bold else "normal")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")
