@@ -11,15 +11,19 @@ from .errors import WatchwordError
 if TYPE_CHECKING:
     from .reserve import Reserve as Reserve
     from .reserve import ReserveConfig as ReserveConfig
+    from .reserve.answers import Question as Question
+    from .reserve.filling import Filler as Filler
     from .xclip import XClip as XClip
     from .xclip import XClipConfig as XClipConfig
     from .xclip.tagging import Tag as Tag
     from .xclip.tagging import Tagger as Tagger
 
 __version__ = version("watchword")
-__all__ = ["Reserve", "ReserveConfig", "Tag", "Tagger", "WatchwordError", "XClip", "XClipConfig", "__version__"]
+__all__ = ["Filler", "Question", "Reserve", "ReserveConfig", "Tag", "Tagger", "WatchwordError", "XClip", "XClipConfig", "__version__"]
 
 _HOMES = {
+    "Filler": "reserve.filling",
+    "Question": "reserve.answers",
     "Reserve": "reserve",
     "ReserveConfig": "reserve",
     "Tag": "xclip.tagging",

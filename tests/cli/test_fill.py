@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clips_with_sound import sine, write_clip
 from PIL import Image
-from tiny_reserve import tiny_reserve
 
+from clips_with_sound import sine, write_clip
+from tiny_reserve import tiny_reserve
 from watchword.playground import sample_scene
 from watchword.playground import write_clip as write_playground_clip
 
@@ -54,13 +54,15 @@ def test_a_table_on_stdout_and_what_it_rests_on_beside_it(watchword: Any, model:
 def test_untrained_weights_and_the_authors_format(watchword: Any, clip: Path, tmp_path: Path) -> None:
     from watchword.reserve.checkpoints import save_released
 
-    save_released(tiny_reserve(), tmp_path / "ckpt_0")
+    begun = tiny_reserve()
+    begun.contrastive_scales.data.fill_(1.0)  # as training begins
+    save_released(begun, tmp_path / "ckpt_0")
     tiny_reserve().save_pretrained(tmp_path / "ours")
     ours = watchword("fill", clip, STATEMENT, "--options", OPTIONS, "--model", tmp_path / "ours", "--format", "json")
     assert ours.code == 0 and "never trained" in ours.err
     assert json.loads(ours.out)["model"]["trained"] is False
     released = watchword("fill", clip, STATEMENT, "--options", OPTIONS, "--model", tmp_path / "ckpt_0", "--format", "json")
-    assert released.code == 0 and "12 x 20 patches" in released.err
+    assert released.code == 0 and "12 x 20 patches" in released.err and "never trained" in released.err
 
 
 def test_json_jsonl_and_csv_hold_the_same_numbers(watchword: Any, model: str, clip: Path, tmp_path: Path) -> None:
@@ -73,10 +75,14 @@ def test_json_jsonl_and_csv_hold_the_same_numbers(watchword: Any, model: str, cl
         return str(outcome.out)
 
     document = json.loads(fill("json"))
-    assert document["settings"]["options"] == [OPTIONS.split(", "), ["yes", "no"]] and (document["num_done"], document["num_failed"]) == (1, 1)
+    assert document["settings"]["options"] == [OPTIONS.split(", "), ["yes", "no"]] and (document["num_done"], document["num_failed"]) == (
+        1,
+        1,
+    )
     done, failed = document["results"]
-    assert [row["option"] for row in done["blanks"][0]["options"]] == [row["option_" + str(n)] for row in [
-        next(csv.DictReader(io.StringIO(fill("csv"), newline="")))] for n in (1, 2, 3)]
+    assert [row["option"] for row in done["blanks"][0]["options"]] == [
+        row["option_" + str(n)] for row in [next(csv.DictReader(io.StringIO(fill("csv"), newline="")))] for n in (1, 2, 3)
+    ]
     assert [{row["option"] for row in blank["options"]} for blank in done["blanks"]] == [NAMES, {"yes", "no"}]
     assert all(sum(row["probability"] for row in blank["options"]) == pytest.approx(1, abs=1e-4) for blank in done["blanks"])
     assert done["used"] == ["frames", "subtitles", "sound"] and done["question_seconds"] == [0, 5]
@@ -105,7 +111,9 @@ def test_threshold_top_windows_and_a_moment(watchword: Any, model: str, long: Pa
     assert (result["start_seconds"], result["question_seconds"]) == (35, [50, 55])
 
 
-def test_a_file_of_questions_with_paths_and_options_of_their_own(watchword: Any, model: str, clip: Path, long: Path, tmp_path: Path) -> None:
+def test_a_file_of_questions_with_paths_and_options_of_their_own(
+    watchword: Any, model: str, clip: Path, long: Path, tmp_path: Path
+) -> None:
     questions = tmp_path / "questions.csv"
     questions.write_text(
         f'path,question,options,at,remark\n{clip},he is <mask>,"left|right, or so",,x\n{clip},she <mask>,,,\n{long},it <mask>,"up,down",50,\n'
@@ -116,7 +124,11 @@ def test_a_file_of_questions_with_paths_and_options_of_their_own(watchword: Any,
     assert [(Path(row["path"]).name, row["question"]) for row in rows] == [
         ("clip.mkv", "he is <mask>"), ("clip.mkv", "she <mask>"), ("long.mkv", "it <mask>"),
     ]  # fmt: skip
-    assert [{option["option"] for option in row["blanks"][0]["options"]} for row in rows] == [{"left", "right, or so"}, NAMES, {"up", "down"}]
+    assert [{option["option"] for option in row["blanks"][0]["options"]} for row in rows] == [
+        {"left", "right, or so"},
+        NAMES,
+        {"up", "down"},
+    ]
     assert rows[2]["start_seconds"] == 35
     alone = watchword("fill", clip, "she <mask>", "--options", OPTIONS, "--model", model, "--format", "json")
     (same,) = json.loads(alone.out)["results"]
@@ -171,6 +183,7 @@ def test_a_playground_clip_with_sound_is_filled_and_asked(watchword: Any, model:
         (["fill", "CLIP", "no blank", "--options", "a,b"], "write <mask>"),
         (["fill", "nowhere/*.mp4", STATEMENT, "--options", "a,b", "--subtitles", "x.srt", "--use", "ears"], "ears"),
         (["fill", "CLIP", "CLIP2", STATEMENT, "--options", "a,b", "--subtitles", "x.srt"], "--subtitles takes one video"),
+        (["fill", "CLIP", STATEMENT, "--options", "a,b", "--subtitles", "x.srt", "--use", "sound"], "leave out --subtitles"),
         (["fill", "CLIP", STATEMENT, "--options", "a,b", "--picture", "strip.docx"], ".docx"),
         (["fill", "CLIP", STATEMENT, "--options", "a,b", "--threshold", "7"], "threshold"),
         (["fill", "CLIP", STATEMENT, "--options", "a,b", "--model", "./nowhere"], "nowhere"),
@@ -182,7 +195,9 @@ def test_a_playground_clip_with_sound_is_filled_and_asked(watchword: Any, model:
         (["fill", "CLIP", "--questions", "NO_PATHS"], "give --options"),
     ],
 )  # fmt: skip
-def test_wrong_usage_is_one_line_and_exit_code_2(watchword: Any, model: str, clip: Path, tmp_path: Path, arguments: list[str], words: str) -> None:
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    watchword: Any, model: str, clip: Path, tmp_path: Path, arguments: list[str], words: str
+) -> None:
     (tmp_path / "no_paths.csv").write_text("question\nit is <mask>\n")
     (tmp_path / "paths.csv").write_text(f"path,question\n{clip},it is <mask>\n")
     places = {"CLIP": clip, "CLIP2": f"{clip}2", "NO_PATHS": tmp_path / "no_paths.csv", "PATHS": tmp_path / "paths.csv"}

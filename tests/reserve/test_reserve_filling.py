@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from clips_with_sound import sine, write_clip
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tiny_reserve import tiny_reserve
 
+from clips_with_sound import sine, write_clip
 from shared_folders import MEDIA_ROOT
+from tiny_reserve import tiny_reserve
 from watchword.errors import InputError
 from watchword.media import MediaError
 from watchword.media.subtitles import parse_subtitles

@@ -139,6 +139,8 @@ def answer(
         jobs = read_jobs(arguments or [], questions, lists, at, statement)
         if subtitles is not None and len(jobs) > 1:
             raise InputError(f"--subtitles takes one video, but there are {len(jobs)}: answer them one by one")
+        if subtitles is not None and use in (Use.frames, Use.sound):
+            raise InputError(f"--use {use.value} looks at no subtitles: leave out --subtitles")
         filler = Filler.from_pretrained(model, device=device, precision=precision.value)
         run = describe(filler, model, lists, top=top, threshold=threshold, windows=windows, use=use.value, no_vision=no_vision, at=at)
         with progress(len(jobs), "answering") as advance:
@@ -214,7 +216,7 @@ def describe(
     facts = {
         "name": model,
         "weights": config.weights,
-        "trained": config.weights != "random",
+        "trained": filler.model.is_trained,
         "grid": list(config.grid),
         "width": config.width,
         "device": str(filler.device),

@@ -96,6 +96,11 @@ class Reserve(
         self.contrastive_scales = nn.Parameter(torch.ones(3))
         initialise(self)
 
+    @property
+    def is_trained(self) -> bool:
+        """False for random weights. Files in the authors' format do not say; there it is weights whose scales are still where they begin."""
+        return self.config.weights != "random" and not bool((self.contrastive_scales == 1).all())
+
     def encode_frames(self, patches: Tensor) -> EncoderOutput:
         """Encode frames (N, rows x columns, patch numbers), pixels in 0..1, not normalised further.
 
