@@ -80,9 +80,8 @@ def test_json_jsonl_and_csv_hold_the_same_numbers(watchword: Any, model: str, cl
         1,
     )
     done, failed = document["results"]
-    assert [row["option"] for row in done["blanks"][0]["options"]] == [
-        row["option_" + str(n)] for row in [next(csv.DictReader(io.StringIO(fill("csv"), newline="")))] for n in (1, 2, 3)
-    ]
+    first = next(csv.DictReader(io.StringIO(fill("csv"), newline="")))
+    assert [row["option"] for row in done["blanks"][0]["options"]] == [first[f"option_{place}"] for place in (1, 2, 3)]
     assert [{row["option"] for row in blank["options"]} for blank in done["blanks"]] == [NAMES, {"yes", "no"}]
     assert all(sum(row["probability"] for row in blank["options"]) == pytest.approx(1, abs=1e-4) for blank in done["blanks"])
     assert done["used"] == ["frames", "subtitles", "sound"] and done["question_seconds"] == [0, 5]
@@ -116,7 +115,8 @@ def test_a_file_of_questions_with_paths_and_options_of_their_own(
 ) -> None:
     questions = tmp_path / "questions.csv"
     questions.write_text(
-        f'path,question,options,at,remark\n{clip},he is <mask>,"left|right, or so",,x\n{clip},she <mask>,,,\n{long},it <mask>,"up,down",50,\n'
+        f'path,question,options,at,remark\n{clip},he is <mask>,"left|right, or so",,x\n'
+        f'{clip},she <mask>,,,\n{long},it <mask>,"up,down",50,\n'
     )
     outcome = watchword("fill", "--questions", questions, "--options", OPTIONS, "--model", model, "--format", "json")
     assert outcome.code == 0 and "3 of 3 answered" in outcome.err
@@ -221,6 +221,7 @@ def test_strict_stops_and_a_list_comes_from_standard_input(model: str, clip: Pat
 
 
 def test_help_loads_nothing_heavy() -> None:
-    code = "import sys\nfrom watchword.cli import main\nmain(['ask', '--help'])\nprint(*({'torch', 'numpy', 'av'} & set(sys.modules)), 'loaded')"
+    code = "import sys\nfrom watchword.cli import main\nmain(['ask', '--help'])\n"
+    code += "print(*({'torch', 'numpy', 'av'} & set(sys.modules)), 'loaded')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "--questions" in done.stdout and done.stdout.splitlines()[-1] == "loaded"

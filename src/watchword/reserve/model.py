@@ -98,7 +98,7 @@ class Reserve(
 
     @property
     def is_trained(self) -> bool:
-        """False for random weights. Files in the authors' format do not say; there it is weights whose scales are still where they begin."""
+        """False for random weights. The authors' files do not say so; there it is weights whose scales are still where they begin."""
         return self.config.weights != "random" and not bool((self.contrastive_scales == 1).all())
 
     def encode_frames(self, patches: Tensor) -> EncoderOutput:
