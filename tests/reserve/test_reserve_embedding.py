@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+
 from clips_with_sound import sine, write_clip
 from tiny_reserve import tiny_reserve
-
 from watchword.media import MediaError
 from watchword.media.subtitles import parse_subtitles
 from watchword.reserve.images import fit, patches
@@ -39,7 +39,7 @@ def test_vectors_of_each_segment(tmp_path: Path) -> None:
 def test_a_blank_stands_on_its_own_segment_whatever_is_said_there(tmp_path: Path) -> None:
     model = tiny_reserve()
     path = write_clip(tmp_path / "mute.mkv", seconds=10)
-    words = parse_subtitles(f"WEBVTT\n\n00:01.000 --> 00:04.900\n{'chatter ' * 400}\n\n00:06.000 --> 00:08.000\nsilence\n")
+    words = parse_subtitles(f"WEBVTT\n\n00:01.000 --> 00:04.900\n{'chatter ' * 800}\n\n00:06.000 --> 00:08.000\nsilence\n")
     plain, told = model.embed_video(path, use="frames"), model.embed_video(path, use="subtitles", subtitles=words)
     assert not torch.allclose(plain.blanks[0], plain.blanks[1], atol=1e-5)
     assert not torch.allclose(plain.blanks, told.blanks, atol=1e-3)

@@ -68,8 +68,10 @@ def assert_alike(one: FillResult, other: FillResult) -> None:
         assert ours.shape == theirs.shape and np.allclose(ours, theirs, atol=2e-5)
 
 
-def test_answers_are_those_of_the_released_demo_computed_by_hand(model: Reserve, loud: Path) -> None:
+@pytest.mark.parametrize("learned_positions", [0, 200])
+def test_answers_are_those_of_the_released_demo_computed_by_hand(loud: Path, learned_positions: int) -> None:
     """The question in place of the first segment's sound, the sound of the others, softmax of 100 x cosine (spec section 15)."""
+    model = tiny_reserve(learned_positions=learned_positions)
     result = model.fill(loud, QUESTION, OPTIONS, use="sound", in_place=True)
     with VideoSegments(loud, subtitles=False) as video:
         segments = list(video)
@@ -129,7 +131,7 @@ def test_only_what_is_asked_for_is_computed(loud: Path, mute: Path) -> None:
         getattr(model, name).register_forward_hook(lambda _, inputs, __, sizes=sizes: sizes.append(len(inputs[0])))
     filler = Filler(model)
 
-    def ran(video: Path, **changes: Any) -> dict[str, int]:
+    def ran(video: Path | VideoSegments, **changes: Any) -> dict[str, int]:
         for sizes in calls.values():
             sizes.clear()
         filler.fill(video, QUESTION, OPTIONS, **changes)
@@ -140,11 +142,14 @@ def test_only_what_is_asked_for_is_computed(loud: Path, mute: Path) -> None:
     assert ran(loud, use="frames") == ran(loud, use="subtitles") == {"vision_encoder": 3}
     assert ran(loud) == {"vision_encoder": 3, "audio_encoder": 9}
     assert ran(loud, no_vision=True) == {"audio_encoder": 9}
-    filler.fill_all(loud, [Question(text=f"{text} <mask>", options=OPTIONS) for text in "abc"])
-    assert sum(calls["vision_encoder"]) == 3 and sum(calls["audio_encoder"]) == 18
+    assert ran(VideoSegments(loud, subtitles=False), use="frames") == {"vision_encoder": 3}
+    questions = [Question(text=f"{text} <mask>", options=OPTIONS) for text in "abc"]
+    filler.fill_all(loud, questions)
+    assert sum(calls["vision_encoder"]) == 3 + 3 and sum(calls["audio_encoder"]) == 9
 
 
-def test_without_vision_the_frames_tokens_are_zeros_that_stay(model: Reserve, loud: Path) -> None:
+def test_without_vision_the_frames_tokens_are_zeros_that_stay(model: Reserve, loud: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(VideoSegments, "_frames")  # nothing is decoded
     blind = model.fill(loud, QUESTION, OPTIONS, use="frames", no_vision=True)
     assert blind.notes == ("answered from the question alone",)
     tokens = torch.tensor([prepare(Question(text=QUESTION, options=OPTIONS)).ids])
@@ -236,6 +241,8 @@ def test_many_files_in_order_and_one_that_cannot_be_read(filler: Filler, loud: P
     assert [result.failure is None for result in results] == [True, True, False, False, True, True]
     assert results[2].failure is not None and results[2].failure.reason == "missing_file"
     assert told == [(0, 1.0), (2, 1.0)]
+    for one, other in ((results[0], results[4]), (results[1], results[5])):
+        assert one.spans.shape == other.spans.shape == (1, 2) and not np.allclose(one.cosines[0], other.cosines[0], atol=1e-4)
     with pytest.raises(MediaError):
         filler.fill(videos[1], QUESTION, OPTIONS)
     assert list(filler.run([])) == []
@@ -281,12 +288,14 @@ def test_options_given_twice_cut_or_read_alike_are_said(filler: Filler, loud: Pa
 
 
 def test_what_reads_like_a_special_token_is_ordinary_text(filler: Filler, loud: Path) -> None:
-    plain = filler.fill(loud, "he says <|AUDIOSPAN|> and <|PAD|> <|MASK|>", OPTIONS)
-    assert plain.num_blanks == 1
+    prepared = prepare(Question(text="<|AUDIOSPAN|> and <|PAD|> <|MASK|> <|END|>", options=["<|MASK|>", "<|PAD|> b"]))
+    assert [token for token in prepared.ids if token < 10] == [MASK]
+    assert prepared.options[0].ids.max(axis=1).min() > 10 and (prepared.options[0].ids[:, 0] > 10).all()
+    assert filler.fill(loud, prepared.question.text, prepared.question.options).num_blanks == 1
 
 
 def test_ten_thousand_options_in_chunks_equal_one_by_one(model: Reserve) -> None:
-    options = [f"thing {n} {'and so on ' * (n % 4)}" for n in range(10_000)]
+    options = [f"thing {n} {'and so on ' * (-n % 4)}" for n in range(10_000)]
     read = read_options(options)
     vectors = encode_options(model, read.ids)
     assert vectors.shape == (10_000, 64)
@@ -340,11 +349,6 @@ def test_weights_that_lack_a_part_say_which(loud: Path) -> None:
         deaf.fill(loud, QUESTION, OPTIONS, use="sound")
     with pytest.raises(InputError, match="use is 'ears'"):
         deaf.fill(loud, QUESTION, OPTIONS, use="ears")
-
-
-def test_learned_positions_keep_their_places(loud: Path) -> None:
-    model = tiny_reserve(learned_positions=200)
-    assert sum(answer.probability for answer in model.fill(loud, QUESTION, OPTIONS).blanks()[0]) == pytest.approx(1, abs=1e-5)
 
 
 def test_every_real_clip_is_answered(filler: Filler) -> None:
