@@ -2,8 +2,19 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
-from watchword.layers import Attention, AttentionPool, DropPath, FeedForward, activation_function, attend, contrastive_loss
+from watchword.layers import (
+    Attention,
+    AttentionPool,
+    DropPath,
+    FeedForward,
+    TransformerBlock,
+    activation_function,
+    attend,
+    contrastive_loss,
+    with_weights_in,
+)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -97,3 +108,24 @@ def test_feed_forward_without_gradients_gives_what_it_gives_with_them(activation
         of_nothing = feed_forward(x[:0])
     torch.testing.assert_close(without, with_gradients, rtol=0, atol=1e-6)
     assert of_nothing.shape == (0, 700, 512)
+
+
+def test_weights_in_bfloat16_give_what_autocast_gives_and_leave_the_model_alone() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.embedding, self.norm = nn.Conv2d(3, 64, 4, stride=4), nn.Embedding(9, 64), nn.LayerNorm(64)
+            self.block = TransformerBlock(64, 2, activation="quick_gelu")
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            tokens = self.conv(x).flatten(2).transpose(1, 2) + self.embedding.weight[:4]
+            return self.block(self.norm(tokens))
+
+    model = Model().eval()
+    rounded = with_weights_in(model, torch.bfloat16)
+    x = torch.randn(2, 3, 8, 8)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(rounded(x), model(x))
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+    assert {rounded.conv.weight.dtype, rounded.block.attn.in_proj_weight.dtype, rounded.block.mlp.c_fc.bias.dtype} == {torch.bfloat16}
+    assert {weight.dtype for part in (rounded.norm, rounded.embedding) for weight in part.parameters()} == {torch.float32}
