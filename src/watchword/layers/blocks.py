@@ -13,10 +13,6 @@ from .rotary import Rotary
 
 __all__ = ["FeedForward", "TransformerBlock", "activation_function"]
 
-# Hidden numbers that a processor works on at once when no gradient is wanted: they stay in its cache, and the pages of a larger block
-# would be fetched from the system anew at every call, which takes as long as half of the product.
-_HIDDEN_AT_ONCE = 1 << 21
-
 
 def quick_gelu(x: Tensor) -> Tensor:
     """x * sigmoid(1.702 x), the activation of OpenAI's CLIP. Not exchangeable with GELU: weights are made for one of the two.
@@ -26,6 +22,7 @@ def quick_gelu(x: Tensor) -> Tensor:
     scaled = 1.702 * x
     if torch.is_grad_enabled():
         return F.silu(scaled) * (1 / 1.702)
+    # In place: fresh memory for so large a block costs as much as the numbers themselves.
     return F.silu(scaled, inplace=True).mul_(1 / 1.702)
 
 
@@ -47,12 +44,6 @@ class FeedForward(nn.Module):
         self.activation = activation_function(activation)
 
     def forward(self, x: Tensor) -> Tensor:
-        num_rows = max(1, _HIDDEN_AT_ONCE // self.c_fc.out_features)
-        if torch.is_grad_enabled() or x.device.type != "cpu" or x.shape[:-1].numel() <= num_rows:
-            return self._rows(x)
-        return torch.cat([self._rows(rows) for rows in torch.split(x.flatten(0, -2), num_rows)]).view(x.shape)
-
-    def _rows(self, x: Tensor) -> Tensor:
         out: Tensor = self.c_proj(self.activation(self.c_fc(x)))
         return out
 
