@@ -51,8 +51,9 @@ def run(*, quick: bool) -> Report:
         flops = {name: _count_flops(task) for name, task in tasks.items()}
         runs: dict[str, Callable[[], object]] = dict(tasks)
         if has_bfloat16():
-            rounded = with_weights_in(model, torch.bfloat16)
-            runs |= {f"{name}, bfloat16": partial(_in_bfloat16, task) for name, task in _tasks(rounded, window).items()}
+            with torch.autocast("cpu", torch.bfloat16):
+                rounded = _tasks(with_weights_in(model, torch.bfloat16), window)
+            runs |= {f"{name}, bfloat16": partial(_in_bfloat16, task) for name, task in rounded.items()}
         peer, why_not = _peer(config, window)
         if peer is not None:
             runs["whole, JAX"] = peer

@@ -44,7 +44,7 @@ def run(*, quick: bool) -> Report:
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         peer = as_huggingface(model).eval()
-        _compare_scores(report, model, peer, video, labels, rounds=1 if quick else 2)
+        _compare_scores(report, model, peer, video, labels, rounds=1 if quick else 3)
         _compare_video_features(report, model, peer, video, labels, rounds=1 if quick else 4)
     torch.set_num_threads(threads_before)
     report.notes += [

@@ -8,6 +8,7 @@ from watchword.layers import (
     Attention,
     AttentionPool,
     DropPath,
+    FeedForward,
     TransformerBlock,
     activation_function,
     attend,
@@ -96,13 +97,24 @@ def test_contrastive_loss_equals_the_slow_sum_and_shares_the_target_of_a_repeate
     assert contrastive_loss(left, right, torch.tensor(scale)).item() != pytest.approx(expected, rel=1e-2)
 
 
-def test_quick_gelu_is_the_same_with_and_without_gradients_and_leaves_its_input() -> None:
+@pytest.mark.parametrize("activation", ["quick_gelu", "gelu"])
+def test_feed_forward_is_the_same_with_and_without_gradients_and_leaves_its_input(activation: str) -> None:
+    """Without them it computes in place."""
+    feed_forward, x = FeedForward(64, activation=activation), torch.randn(3, 7, 64)
+    kept = x.clone()
+    with torch.no_grad():
+        without = feed_forward(x)
+    torch.testing.assert_close(without, feed_forward(x), rtol=0, atol=1e-6)
+    assert torch.equal(x, kept)
+
+
+def test_quick_gelu_leaves_its_input_unless_told_to_work_in_place() -> None:
     x = torch.randn(50)
     kept, function = x.clone(), activation_function("quick_gelu")
-    with torch.no_grad():
-        without = function(x)
-    assert torch.equal(without, function(x)) and torch.equal(x, kept)
-    torch.testing.assert_close(without, x * (1.702 * x).sigmoid())
+    torch.testing.assert_close(function(x), x * (1.702 * x).sigmoid())
+    assert torch.equal(x, kept)
+    assert function(x, inplace=True).data_ptr() == x.data_ptr()
+    torch.testing.assert_close(x, function(kept))
 
 
 def test_weights_in_bfloat16_give_what_autocast_gives_and_leave_the_model_alone() -> None:

@@ -237,7 +237,8 @@ class Tagger:
             config=self.model.config,
             windows=windows,
             limits=self.limits,
-            num_threads=max(1, min(4, cores // num_readers)),
+            # Of many files the processor time counts, of one how soon it is read.
+            num_threads=min(4, cores) if len(paths) == 1 else None,
         )
         items = read_ahead(
             [partial(read, path) for path in paths],
