@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 
 __all__ = ["Goal", "Report", "Table", "has_bfloat16", "machine", "markdown", "num_cores", "show"]
 
-PACKAGES = ("watchword", "torch", "torchvision", "transformers", "av", "torchcodec", "decord2", "librosa", "numpy")
+PACKAGES = ("watchword", "torch", "torchvision", "transformers", "av", "torchcodec", "decord2", "librosa", "jax", "flax", "numpy")
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import warnings
 from contextlib import AbstractContextManager
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 
 from .errors import InputError
+from .layers import with_weights_in
 
-__all__ = ["PRECISIONS", "Precision", "autocast", "find_device", "num_cores", "usable_precision"]
+__all__ = ["PRECISIONS", "Precision", "autocast", "find_device", "num_cores", "usable_precision", "with_precision"]
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+M = TypeVar("M", bound=torch.nn.Module)
 Precision = Literal["float32", "bfloat16", "float16"]
 
 
@@ -38,6 +40,11 @@ def usable_precision(precision: Precision, device: torch.device) -> Precision:
         warnings.warn("float16 is not for CPUs: computing in float32", UserWarning, stacklevel=3)
         return "float32"
     return precision
+
+
+def with_precision(model: M, precision: Precision) -> M:
+    """The model, or a copy of it with its weights as they are now in the lower precision: what ``autocast`` goes with."""
+    return model if precision == "float32" else with_weights_in(model, PRECISIONS[precision])
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[Any]:

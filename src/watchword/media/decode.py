@@ -28,7 +28,7 @@ from watchword.media.probe import check_pixels, choose_video, read_only, refuse_
 _DROPPABLE = frozenset(("h264", "mpeg4", "mpeg2video", "mpeg1video"))
 # A jump to a later keyframe saves decoding, but costs a seek and a cold start: worth it from about this many packets.
 _PACKETS_WORTH_A_SEEK = 12
-# A second thread costs 5 to 20 % more processor time in all; for small pictures it gains nothing.
+# A second thread costs 5 to 30 % more processor time in all; for small pictures it gains little.
 _PIXELS_WORTH_A_THREAD = 640 * 480
 # Threads after a sign of damage, by how much care is taken (see `Session._take_care`).
 _CAREFUL_THREADS = {1: 3, 2: 1}
@@ -99,8 +99,8 @@ class Session:
         read_only(self.container, stream)
         self.stream: VideoStream = stream
         refuse_larger_pictures(stream, self.limits)
-        few = 1 if stream.width * stream.height < _PIXELS_WORTH_A_THREAD else self.num_threads or 2
-        stream.codec_context.thread_count = _CAREFUL_THREADS.get(self.care, few)
+        usual = self.num_threads or (1 if stream.width * stream.height < _PIXELS_WORTH_A_THREAD else 2)
+        stream.codec_context.thread_count = _CAREFUL_THREADS.get(self.care, usual)
         stream.codec_context.thread_type = "AUTO"
 
     def reopen(self) -> None:

@@ -72,7 +72,7 @@ class VideoReader:
     Args:
         path: a local file; never a URL.
         limits: what is refused as too large.
-        num_threads: decoder threads, from 1, for pictures from 640x480 on; None for two. Smaller ones take one, which is faster.
+        num_threads: decoder threads, at least 1; None for one, and two for pictures from 640x480 on.
         ffmpeg_color: convert colours as the ffmpeg program does by default, one to two levels too dark, for numbers made with it.
 
     Attributes:

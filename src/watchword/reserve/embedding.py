@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..devices import Precision, autocast, usable_precision
+from ..devices import Precision, autocast, usable_precision, with_precision
 from ..media import DEFAULT_LIMITS, Limits, Subtitles
 from ..results import PathLike
 from ..text.reserve import MASK, default_tokenizer
@@ -66,6 +66,7 @@ def embed_video(
     """
     views = views_of(model, use)
     precision = usable_precision(precision, model.token_encoder.weight.device)
+    model = with_precision(model, precision)
     open_video = partial(VideoSegments, subtitles=subtitles if "subtitles" in views else False, sound="sound" in views, limits=limits)
     tokenizer, device = default_tokenizer(), model.token_encoder.weight.device
     windows: list[VideoWindow] = []

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..devices import Precision, autocast, find_device, num_cores, usable_precision
+from ..devices import Precision, autocast, find_device, num_cores, usable_precision, with_precision
 from ..errors import InputError
 from ..media import DEFAULT_LIMITS, Limits, Subtitles
 from ..read_ahead import read_ahead
@@ -52,8 +52,8 @@ class Filler:
 
     Args:
         model: its training mode and weights are left as they are.
-        precision: ``bfloat16`` and ``float16`` run under autocast; float16 on a CPU falls back to float32 with a warning. Cosines are
-            float32 always.
+        precision: ``bfloat16`` and ``float16`` run under autocast, on a copy of the model with its weights as they are now; float16 on a
+            CPU falls back to float32 with a warning. Cosines are float32 always.
         limits: files beyond them are refused.
         tokenizer: of weights that bring a vocabulary of their own.
         timing: corrects the times of words in automatic captions.
@@ -68,9 +68,10 @@ class Filler:
         tokenizer: ReserveTokenizer | None = None,
         timing: TimingRegressor | None = None,
     ) -> None:
-        self.model, self.limits, self.timing = model, limits, timing
+        self.limits, self.timing = limits, timing
         self.tokenizer = tokenizer or default_tokenizer()
-        self.precision: Precision = usable_precision(precision, self.device)
+        self.precision: Precision = usable_precision(precision, model.token_encoder.weight.device)
+        self.model = with_precision(model, self.precision)
         if model.config.vocab_size < len(self.tokenizer):
             raise InputError(f"the weights know {model.config.vocab_size} tokens, but the vocabulary has {len(self.tokenizer)}")
 

@@ -35,7 +35,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..devices import Precision, autocast, find_device, num_cores, usable_precision
+from ..devices import Precision, autocast, find_device, num_cores, usable_precision, with_precision
 from ..errors import InputError
 from ..media import DEFAULT_LIMITS, Limits
 from ..read_ahead import read_ahead
@@ -121,7 +121,8 @@ class Tagger:
 
     Args:
         model: its training mode and weights are left as they are.
-        precision: ``bfloat16`` and ``float16`` run under autocast; float16 on a CPU falls back to float32 with a warning.
+        precision: ``bfloat16`` and ``float16`` run under autocast, on a copy of the model with its weights as they are now; float16
+            on a CPU falls back to float32 with a warning.
         batch_size: clips of one step; None takes as many as keep the memory of a step small.
         limits: files beyond them are refused.
     """
@@ -129,9 +130,9 @@ class Tagger:
     def __init__(
         self, model: XClip, *, precision: Precision = "float32", batch_size: int | None = None, limits: Limits = DEFAULT_LIMITS
     ) -> None:
-        self.model = model
         self.limits = limits
-        self.precision: Precision = usable_precision(precision, self.device)
+        self.precision: Precision = usable_precision(precision, model.logit_scale.device)
+        self.model = with_precision(model, self.precision)
         if batch_size is not None and batch_size < 1:
             raise InputError(f"the batch size is {batch_size}, but must be at least 1")
         self.batch_size = batch_size or max(1, FRAMES_PER_STEP.get(self.device.type, 256) // model.config.num_frames)
@@ -225,7 +226,8 @@ class Tagger:
             config=self.model.config,
             windows=windows,
             limits=self.limits,
-            num_threads=max(1, min(4, cores // num_readers)),
+            # Of many files the processor time counts, of one how soon it is read.
+            num_threads=min(4, cores) if len(paths) == 1 else None,
         )
         items = read_ahead(
             [partial(read, path) for path in paths],
