@@ -148,6 +148,9 @@ def test_ask_shows_the_statement_that_it_used(watchword: Any, model: str, clip: 
     (same,) = json.loads(filled.out)["results"]
     assert row["blanks"] == same["blanks"] and "asked" not in same
     assert "statement: a <mask> b" in watchword("ask", clip, "a <mask> b", "--options", OPTIONS, "--model", model).err
+    table = watchword("ask", clip, "what is he doing?", "--options", OPTIONS, "--model", model, "--format", "csv").out
+    (line,) = csv.DictReader(io.StringIO(table, newline=""))
+    assert (line["asked"], line["question"], line["blank"]) == ("what is he doing?", "he is <mask>", "1")
     refused = watchword("ask", clip, "colourless green ideas", "--options", OPTIONS, "--model", model)
     assert refused.code == 2 and refused.out == "" and "colourless green ideas" in refused.err
 

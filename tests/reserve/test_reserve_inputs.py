@@ -119,3 +119,15 @@ def test_tall_frames_are_turned_only_on_request() -> None:
     tall = replace(segment(0), frame=np.full((64, 32, 3), 255, np.uint8))
     upright, turned = (preprocess([tall], [None], grid=(3, 4), turn=turn).images for turn in (False, True))
     assert turned.sum() > 1.3 * upright.sum()
+
+
+@given(head=st.integers(0, 60), tail=st.integers(0, 60), words=st.lists(st.integers(0, 200), min_size=1, max_size=8), data=st.data())
+def test_a_question_that_fits_is_never_cut_whatever_is_said_around_it(head: int, tail: int, words: list[int], data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(words) - 1))
+    question = [11] * head + [MASK] + [12] * tail
+    sequence = token_sequence([[20 + number] * count for number, count in enumerate(words)], before={at: question})
+    tokens = sequence.tokens.tolist()
+    start = tokens.index(MASK) - head
+    assert tokens[start : start + len(question)] == question
+    assert set(sequence.subsegments[start : start + len(question)].tolist()) == {3 * at}
+    assert sequence.num_cut == max(len(question) + sum(words) - 160, 0)

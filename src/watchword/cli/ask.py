@@ -60,6 +60,8 @@ def ask(
 
     Exit codes: 0 all done, 1 some videos failed or the picture could not be written, 2 wrong usage or nothing usable.
     """
+
+    given = dict(locals())
     from ..text.questions import statement
 
-    answer(**{name: value for name, value in locals().items() if name != "statement"}, statement=statement)
+    answer(**given, statement=statement)

@@ -98,7 +98,7 @@ def fill(
 
     Exit codes: 0 all done, 1 some videos failed or the picture could not be written, 2 wrong usage or nothing usable.
     """
-    answer(**{name: value for name, value in locals().items()})
+    answer(**locals())
 
 
 def answer(

@@ -39,17 +39,20 @@ def as_csv(run: FillingRun) -> str:
     most = max((len(options) for result in run.done for options in result.options), default=1)
     num_options = min(run.top, most)
     columns = [f"{name}_{place}" for place in range(1, num_options + 1) for name in ("option", *_NUMBERS)]
+    with_asked = any(result.asked for result in run.results)
     rows: list[list[object]] = []
     for result in run.results:
+        asked = [result.asked, result.question] if with_asked else [result.question]
         if result.failure:
             blank = [""] * (3 + len(columns))
-            rows.append([result.path, "failed", result.question, *blank, *failure_cells(result.failure)])
+            rows.append([result.path, "failed", *asked, *blank, *failure_cells(result.failure)])
         for window in [] if result.failure else run.windows(result):
             times = [as_number(window.start_seconds), as_number(window.end_seconds)]
             for number, ranked in enumerate(window.blanks, start=1):
                 cells = ranked_cells(ranked, ("option", *_NUMBERS), num_options)
-                rows.append([result.path, "done", result.question, number, *times, *cells, "", "", ""])
-    return csv_text(["path", "status", "question", "blank", "start_seconds", "end_seconds", *columns], rows)
+                rows.append([result.path, "done", *asked, number, *times, *cells, "", "", ""])
+    names = ["asked", "question"] if with_asked else ["question"]
+    return csv_text(["path", "status", *names, "blank", "start_seconds", "end_seconds", *columns], rows)
 
 
 def as_table(run: FillingRun, *, encoding: str | None = None) -> Table:

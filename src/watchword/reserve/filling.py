@@ -264,7 +264,7 @@ class _Answering:
         used = tuple(name for name in ("frames", "subtitles", "sound") if name in self.used)
         notes = end.notes
         if self.num_cut:
-            notes += (f"{self.num_cut} tokens of words and sound, those farthest from the blank, did not fit beside the question",)
+            notes += (f"{self.num_cut} tokens of words and sound, those farthest from the question, did not fit beside it",)
         stacked = [np.stack(windows, axis=1) for windows in self.numbers]
         return FillResult(
             path,

@@ -72,10 +72,11 @@ def sound_of(segment: Segment) -> Content:
 
 
 class _Piece(NamedTuple):
-    """Tokens that stay together, and the subsegment that they belong to."""
+    """Tokens that stay together, the subsegment that they belong to, and whether they are of the question."""
 
     tokens: tuple[int, ...]
     subsegment: int
+    asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,8 @@ def token_sequence(
     has_sound: (segments, 3); subsegments without sound take no positions. Default: all have some.
     before: by segment, token ids that stand before its content: a question.
 
-    If it is longer than `length`, what lies farthest from the blanks is left out, sound by whole subsegments; without a blank the end is.
+    If it is longer than `length`, what lies farthest from the question, or without one from the blanks, is left out, sound by whole
+    subsegments; without a blank the end is.
     released: the end is cut off, blanks or not, as in the release.
 
     Raises InputError for more than eight segments, a content of another kind, or blanks too far apart to fit.
@@ -112,12 +114,11 @@ def token_sequence(
     tokenizer = tokenizer or default_tokenizer()
     if not 1 <= len(contents) <= WINDOW_SEGMENTS:
         raise InputError(f"{len(contents)} segments; the model sees 1 to {WINDOW_SEGMENTS} at once: use windows")
-    pieces = [
-        piece
-        for number, content in enumerate(contents)
-        for part in ((before or {}).get(number, ()), content)
-        for piece in _pieces(number, part, tokenizer, (True,) * SUBSEGMENTS if has_sound is None else has_sound[number])
-    ]
+    pieces: list[_Piece] = []
+    for number, content in enumerate(contents):
+        heard = (True,) * SUBSEGMENTS if has_sound is None else has_sound[number]
+        pieces += [piece._replace(asked=True) for piece in _pieces(number, (before or {}).get(number, ()), tokenizer, heard)]
+        pieces += _pieces(number, content, tokenizer, heard)
     total = sum(len(piece.tokens) for piece in pieces)
     if not released:
         pieces = _fitting(pieces, length)
@@ -137,14 +138,14 @@ def _pieces(number: int, content: Content, tokenizer: ReserveTokenizer, has_soun
 
 
 def _fitting(pieces: list[_Piece], length: int) -> list[_Piece]:
-    """As many of the pieces around the blanks as fit."""
-    blanks = [i for i, piece in enumerate(pieces) if piece.tokens == (MASK,)]
-    first, last = (blanks[0], blanks[-1]) if blanks else (0, 0)
+    """As many of the pieces around the question as fit, or if all of it does not, around the blanks."""
     sizes = [len(piece.tokens) for piece in pieces]
-    if blanks and sum(sizes[first : last + 1]) > length:
-        raise InputError(
-            f"{sum(sizes[first : last + 1])} tokens from the first blank to the last, but {length} fit; shorten the text between"
-        )
+    kept = [i for i, piece in enumerate(pieces) if piece.asked]
+    if not kept or sum(sizes[kept[0] : kept[-1] + 1]) > length:
+        kept = [i for i, piece in enumerate(pieces) if piece.tokens == (MASK,)]
+    first, last = (kept[0], kept[-1]) if kept else (0, 0)
+    if kept and (between := sum(sizes[first : last + 1])) > length:
+        raise InputError(f"{between} tokens from the first blank to the last, but {length} fit; shorten the text between")
     low, high = 0, len(pieces)
     left, right, total = sum(sizes[:first]), sum(sizes[last + 1 :]), sum(sizes)
     while total > length:
