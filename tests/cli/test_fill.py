@@ -105,6 +105,7 @@ def test_threshold_top_windows_and_a_moment(watchword: Any, model: str, long: Pa
     assert len(json.loads(fill("json", "--top", 2))["results"][0]["blanks"][0]["options"]) == 2
     (result,) = json.loads(fill("json", "--windows"))["results"]
     assert [(window["start_seconds"], window["end_seconds"]) for window in result["windows"]] == [(0, 35), (35, 75)]
+    assert "question_seconds" not in result and [window["question_seconds"] for window in result["windows"]] == [[0, 5], [35, 40]]
     assert "0:35–1:15" in fill("table", "--windows") and len(list(csv.reader(io.StringIO(fill("csv", "--windows"))))) == 3
     (result,) = json.loads(fill("json", "--at", 50))["results"]
     assert (result["start_seconds"], result["question_seconds"]) == (35, [50, 55])

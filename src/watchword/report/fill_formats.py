@@ -29,6 +29,8 @@ def result_row(run: FillingRun, result: FillResult) -> dict[str, Any]:
     if result.failure:
         return failed_row(result.path, result.failure, **asked)
     row = {"path": result.path, "status": "done", **asked, **_window_row(run, result.whole(top=run.top, threshold=run.threshold))}
+    if len(result.spans) > 1:  # it stood on a place in each
+        del row["question_seconds"]
     if run.windowed:
         row["windows"] = [_window_row(run, window) for window in run.windows(result)]
     return row | {"used": list(result.used), "warnings": list(result.warnings)}
