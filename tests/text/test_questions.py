@@ -15,6 +15,7 @@ TABLE = {
     # a form of be
     "what is he doing?": "he is <mask>",
     "What is the man doing in the kitchen?": "the man is <mask> in the kitchen",
+    "what is a man holding a bag doing in the kitchen?": "a man holding a bag is <mask> in the kitchen",
     "what's happening?": "<mask> is happening",
     "who is singing?": "<mask> is singing",
     "what is a man playing?": "a man is playing <mask>",
