@@ -29,6 +29,9 @@ def train(
     ),
     tiny: bool = typer.Option(False, "--tiny", help="Run the recipe small, on the playground, in a minute: to see that it works."),
     device: str = typer.Option("auto", "--device", help="cpu, cuda, cuda:1, mps; auto takes a GPU if there is one."),
+    views: str | None = typer.Option(
+        None, "--views", metavar="CLIPSx1", help="Evaluate the finished run in OUT again, each clip in so many views, in place of training."
+    ),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bar."),
 ) -> None:
     """Train a model as a recipe says, or on clips of your own classes with settings chosen for them.
@@ -40,6 +43,8 @@ def train(
     if (recipe is None) == (labels_from is None):
         raise InputError("train takes a recipe or --labels-from FOLDER" + (", not both" if recipe else ""))
     if labels_from is not None:
+        if views is not None:
+            raise InputError("--views goes with a recipe; for videos: watchword evaluate MODEL LIST --views")
         if changes:
             raise InputError(f"--set changes a recipe: --labels-from writes one, {out / 'recipe.yaml'}, which can be changed and run")
         _learn(labels_from, out, model=model, seed=seed, device=device, progress=not quiet)
@@ -47,11 +52,15 @@ def train(
     if model is not None or seed:
         raise InputError("--model and --seed go with --labels-from: change a recipe with --set start=... and --set training.seed=...")
     with warnings_as_notes():
-        from ..training import is_first, load_recipe, run
+        from ..training import evaluate, is_first, load_recipe, run
         from ..xclip.tagging import find_device
+        from ..xclip.views import Views
 
         assert recipe is not None
         chosen = load_recipe(recipe, {"training.device": str(find_device(device)), **dict(_parse(change) for change in changes)}, tiny=tiny)
+        if views is not None:
+            print(json.dumps(evaluate(chosen, out, Views.parse(views))))
+            return
         results = run(chosen, out, progress=not quiet, report=note)
     if is_first():
         note(f"the model is in {out / 'model'}: watchword tag CLIP --labels ... --model {out / 'model'}")

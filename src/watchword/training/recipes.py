@@ -11,6 +11,7 @@ import numpy as np
 import torch
 import yaml
 from pydantic import ValidationError
+from torch import nn
 
 from ..datasets.playground import PlaygroundClips, PlaygroundStills
 from ..datasets.videos import VideoClips
@@ -24,13 +25,14 @@ from ..xclip.initialisation import begin_small, sinusoid
 from ..xclip.inputs import to_tensor
 from ..xclip.mixing import Mixing
 from ..xclip.model import XClip
-from ..xclip.recipe import ImageTextProgram, SupervisedProgram, expand_to_video, trained_parameters
+from ..xclip.recipe import ImageTextProgram, SupervisedProgram, expand_to_video, load_class_head, trained_parameters
+from ..xclip.views import Views
 from .loop import Program, train
 from .parallel import in_turn, is_first, joined
-from .schema import Checked, ImageTextRecipe, Recipe, SupervisedRecipe, VideosData
+from .schema import Checked, ClipsData, ImageTextRecipe, Recipe, SupervisedRecipe, VideosData
 from .tiny import shrink
 
-__all__ = ["Recipe", "load_recipe", "run"]
+__all__ = ["Recipe", "evaluate", "load_recipe", "run"]
 
 # What a start says of these is not taken over: it may have been made for images, where they are nothing.
 VIDEO_FIELDS = {
@@ -130,6 +132,38 @@ def run(
         return train(program, settings, folder, progress=progress)
 
 
+def evaluate(recipe: ImageTextRecipe | SupervisedRecipe, folder: str | Path, views: Views) -> dict[str, Any]:
+    """Evaluate the finished run in ``folder`` once more, each held-out clip of its recipe in several views, drawn at random as by the
+    released multi-view test: the same clips, and the first view is the one of ``run``.
+
+    Raises ConfigError for other recipes than supervised ones on the playground, whose pictures are square: three crops would be one.
+    """
+    folder = Path(folder)
+    if not isinstance(recipe, SupervisedRecipe) or not isinstance(recipe.data, ClipsData):
+        raise ConfigError(
+            "only supervised recipes on the playground are evaluated again; for videos: watchword evaluate MODEL LIST --views"
+        )
+    if views.num_crops != 1:
+        raise ConfigError(f"views {views}: the playground's pictures are square, so that all crops are one; write {views.num_clips}x1")
+    if not (folder / "model").exists():
+        raise ConfigError(f"{folder} holds no finished run to evaluate; train it first")
+    model = XClip.from_pretrained(folder / "model")
+    program = SupervisedProgram(
+        model,
+        (),
+        class_names=model.config.class_names,
+        trained=recipe.trained,
+        label_smoothing=0.0,
+        mixing=None,
+        held_out=_held_out(recipe.data, model.config, folder.parent / "cache", num_views=views.num_clips),
+        head=_head(recipe, model),
+    )
+    load_class_head(program.head, folder / "model")
+    model.to(recipe.training.device).eval()
+    with torch.inference_mode():
+        return program.evaluate(num_views=views.num_clips)
+
+
 def _claim(recipe: ImageTextRecipe | SupervisedRecipe, folder: Path) -> None:
     """Write what is trained on what, or refuse a folder whose run had another: the loop does so with the settings of the training."""
     path = folder / "recipe.json"
@@ -164,23 +198,24 @@ def _image_text(recipe: ImageTextRecipe, beside: Path) -> Program:
 
 
 def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
-    data: Any = recipe.data
+    data = recipe.data
+    training: Any
+    held_out: dict[str, Any]
     start = _start(recipe)
     if isinstance(data, VideosData):
         lists, class_names = data.lists()
         config = _config(recipe, class_names, start)
-        samples: list[Any] = [
-            VideoClips(videos, config.class_names, config, training=training, seed=recipe.training.seed, augment=recipe.augment)
-            for videos, training in zip(lists, (True, False), strict=True)
-        ]
+        training, test = (
+            VideoClips(videos, config.class_names, config, training=learns, seed=recipe.training.seed, augment=recipe.augment)
+            for videos, learns in zip(lists, (True, False), strict=True)
+        )
+        held_out = {"held_out": test}
     else:
         config = _config(recipe, PHRASES, start)
-        sizes: dict[str, Any] = dict(num_frames=config.num_frames, size=config.image_size, cache_folder=beside / "cache")
-        samples = [
-            PlaygroundClips(data.num_clips, shots=data.shots, seed=data.seed, split="train", augment=recipe.augment, **sizes),
-            PlaygroundClips(data.num_held_out, seed=data.seed + 1, split="unseen", **sizes),
-            PlaygroundClips(data.num_held_out, seed=data.seed + 2, split="train", **sizes),
-        ]
+        training = PlaygroundClips(
+            data.num_clips, shots=data.shots, seed=data.seed, split="train", augment=recipe.augment, **_sizes(config, beside / "cache")
+        )
+        held_out = _held_out(data, config, beside / "cache")
     model = XClip(config) if start is None else expand_to_video(start, config)
     with torch.no_grad():
         if recipe.position_std is not None and model.mit is not None:
@@ -190,20 +225,36 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
             model.logit_scale.fill_(math.log(recipe.logit_scale))
     return SupervisedProgram(
         model,
-        samples[0],
+        training,
         class_names=config.class_names,
         trained=recipe.trained,
         label_smoothing=recipe.label_smoothing,
         mixing=Mixing(**recipe.mixing.model_dump()) if recipe.mixing else None,
-        held_out=dict(zip(("held_out", "seen"), samples[1:], strict=False)),
-        head=make_head(
-            recipe.head,
-            model,
-            config.class_names,
-            text_learns=recipe.trained in ("all", "text"),
-            templates=recipe.templates,
-            num_vectors=recipe.num_context_vectors,
-        ),
+        held_out=held_out,
+        head=_head(recipe, model),
+    )
+
+
+def _held_out(data: ClipsData, config: XClipConfig, cache: Path, *, num_views: int = 1) -> dict[str, Any]:
+    sizes = _sizes(config, cache)
+    return {
+        "held_out": PlaygroundClips(data.num_held_out, seed=data.seed + 1, split="unseen", num_views=num_views, **sizes),
+        "seen": PlaygroundClips(data.num_held_out, seed=data.seed + 2, split="train", num_views=num_views, **sizes),
+    }
+
+
+def _sizes(config: XClipConfig, cache: Path) -> dict[str, Any]:
+    return {"num_frames": config.num_frames, "size": config.image_size, "cache_folder": cache}
+
+
+def _head(recipe: SupervisedRecipe, model: XClip) -> nn.Module:
+    return make_head(
+        recipe.head,
+        model,
+        model.config.class_names,
+        text_learns=recipe.trained in ("all", "text"),
+        templates=recipe.templates,
+        num_vectors=recipe.num_context_vectors,
     )
 
 

@@ -18,17 +18,26 @@ from .. import processes
 from ..files import replacing
 from ..layers import contrastive_loss
 from ..text import tokenize
-from ..weights.states import require_match
+from ..weights.states import read_state, require_match
 from .class_heads import ClassHead
 from .config import XClipConfig
 from .inputs import to_tensor
 from .mixing import Mixing, smoothed_targets
 from .model import XClip, is_new_part
 
-__all__ = ["ImageTextProgram", "SupervisedProgram", "Trained", "expand_to_video", "parameter_groups", "trained_parameters"]
+__all__ = [
+    "ImageTextProgram",
+    "SupervisedProgram",
+    "Trained",
+    "expand_to_video",
+    "load_class_head",
+    "parameter_groups",
+    "trained_parameters",
+]
 
 Trained = Literal["all", "video", "text", "new"]
 
+HEAD_FILE = "class_head.safetensors"
 MAX_LOGIT_SCALE = math.log(100)  # as in CLIP's training
 _PARTS = ("image-text", "mit", "prompts", "message_", "class_head")
 
@@ -138,22 +147,29 @@ class SupervisedProgram(_Program):
         right = logits.detach().argmax(dim=1) == batch["label"]
         return F.cross_entropy(logits, targets), {"top1": 100 * right.float().mean()}
 
-    def evaluate(self) -> dict[str, Any]:
-        """Top-1 in percent over each of the held-out sets, every clip counted once."""
+    def evaluate(self, *, num_views: int = 1) -> dict[str, Any]:
+        """Top-1 in percent over each of the held-out sets, every clip counted once. The views of a clip are the first epochs of its set,
+        and the probabilities of the classes are added over them (section 13.1).
+        """
         results: dict[str, Any] = {}
         for name, dataset in self.held_out.items():
             own = processes.share(len(dataset))
-            num_right = sum(self._num_right(dataset, own[start : start + 32]) for start in range(0, len(own), 32))
+            num_right = sum(self._num_right(dataset, own[start : start + 32], num_views) for start in range(0, len(own), 32))
             right, counted = (sum(numbers) for numbers in zip(*processes.gather((num_right, len(own))), strict=True))
             results |= {f"{name}_top1": 100 * right / counted, f"num_{name}": counted}
         return results
 
-    def _num_right(self, dataset: Any, places: range) -> int:
-        samples = [dataset[0, index] for index in places]
+    def _num_right(self, dataset: Any, places: range, num_views: int) -> int:
+        views = [[dataset[view, index] for index in places] for view in range(num_views)]
+        shares = sum(self._logits(samples).double().softmax(dim=1) for samples in views)
+        assert isinstance(shares, Tensor)
+        return sum(guess == sample["label"] for guess, sample in zip(shares.argmax(dim=1).tolist(), views[0], strict=True))
+
+    def _logits(self, samples: Sequence[dict[str, Any]]) -> Tensor:
         frames = torch.stack([torch.as_tensor(sample["frames"]) for sample in samples]).to(self.model.logit_scale.device)
         features = self.model.encode_video(to_tensor(frames, self.model.config.preprocessing))
-        guesses = self.head.eval()(self.model, features).argmax(dim=1).tolist()
-        return sum(guess == sample["label"] for guess, sample in zip(guesses, samples, strict=True))
+        logits: Tensor = self.head.eval()(self.model, features)
+        return logits
 
 
 def save_weights(config: XClipConfig, weights: dict[str, Tensor], folder: Path) -> None:
@@ -166,8 +182,16 @@ def save_weights(config: XClipConfig, weights: dict[str, Tensor], folder: Path) 
     model.load_state_dict({name: tensor for name, tensor in weights.items() if not name.startswith("class_head.")})
     model.eval().save_pretrained(folder)
     if head:
-        with replacing(folder / "class_head.safetensors") as beside:
+        with replacing(folder / HEAD_FILE) as beside:
             save_file(head, beside)
+
+
+def load_class_head(head: nn.Module, folder: Path) -> None:
+    """Give a class head of a finished run's kind the weights of its own, if it has any. Raises CheckpointError if they are not there."""
+    if own := head.state_dict():
+        state = read_state(folder / HEAD_FILE)
+        require_match({name: tensor.shape for name, tensor in own.items()}, state, str(folder / HEAD_FILE))
+        head.load_state_dict(state)
 
 
 def expand_to_video(image_text: XClip, config: XClipConfig) -> XClip:
