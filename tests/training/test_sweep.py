@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from watchword.errors import ConfigError
+from watchword.training import load_recipe
 from watchword.training.sweep import load_sweep, run_sweep
 from watchword.xclip import XClip
 from watchword.xclip.cost import count_cost
@@ -65,8 +66,18 @@ def test_a_sweep_runs_rows_by_seeds_and_does_nothing_twice(tmp_path: Path) -> No
     assert (tmp_path / "out" / "table.md").read_text() == done.stdout
     settings = json.loads((tmp_path / "out" / "mean-of-frames-seed1" / "settings.json").read_text())
     assert settings["seed"] == 1
-    again = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    page = tmp_path / "results.md"
+    again = subprocess.run([*command, "--table", str(page)], capture_output=True, text=True, timeout=60)
     assert again.stdout == done.stdout and "done" not in again.stderr
+    assert done.stdout.strip() in page.read_text() and f"`watchword sweep {plan} --out" in page.read_text()
+
+
+@pytest.mark.parametrize("plan", sorted((Path(__file__).parents[2] / "recipes" / "ablations").glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_plans_that_come_with_it_say_what_recipes_know(plan: Path) -> None:
+    sweep = load_sweep(plan)
+    for row in (*sweep.prepare, *sweep.rows):
+        assert row.recipe is not None
+        load_recipe(row.recipe, row.change if row in sweep.prepare else {**sweep.change, **row.change})
 
 
 def test_a_row_that_fails_leaves_the_others_whole(tmp_path: Path) -> None:
