@@ -18,9 +18,10 @@ from ..datasets.videos import VideoClips
 from ..errors import ConfigError
 from ..files import write_text
 from ..playground import PHRASES
-from ..xclip import clip_start
+from ..xclip import clip_start, expand
 from ..xclip.class_heads import make_head
 from ..xclip.config import XClipConfig
+from ..xclip.expanded import ExpandedXClip
 from ..xclip.initialisation import begin_small, sinusoid
 from ..xclip.inputs import to_tensor
 from ..xclip.mixing import Mixing
@@ -175,12 +176,21 @@ def _claim(recipe: ImageTextRecipe | SupervisedRecipe, folder: Path) -> None:
 
 
 def _config(recipe: ImageTextRecipe | SupervisedRecipe, class_names: Sequence[str] = (), start: XClip | None = None) -> XClipConfig:
+    if isinstance(start, ExpandedXClip):
+        return _expanded_config(recipe, class_names, start)
     known = {} if start is None else {name: value for name, value in start.config.as_dict().items() if name not in VIDEO_FIELDS}
     values = {"image_size": 224, **known, **recipe.model}
     size = values["image_size"]
     if values.get("preprocessing", {}).get("crop_size") != size:
         values["preprocessing"] = {"crop_size": size, "short_side": size, "interpolation": "antialiased_bilinear"}
     return XClipConfig.from_dict({**values, "weights": recipe.name, "class_names": tuple(class_names)})
+
+
+def _expanded_config(recipe: ImageTextRecipe | SupervisedRecipe, class_names: Sequence[str], start: ExpandedXClip) -> XClipConfig:
+    changes = {key: value for key, value in recipe.model.items() if key != "architecture"}
+    if own := changes.keys() - VIDEO_FIELDS:
+        raise ConfigError(f"model.{min(own)} is the image-text model's own affair; an expanded model can change {', '.join(VIDEO_FIELDS)}")
+    return start.config.from_dict({**start.config.as_dict(), **changes, "weights": recipe.name, "class_names": tuple(class_names)})
 
 
 def _image_text(recipe: ImageTextRecipe, beside: Path) -> Program:
@@ -259,7 +269,9 @@ def _head(recipe: SupervisedRecipe, model: XClip) -> nn.Module:
 
 
 def _start(recipe: SupervisedRecipe) -> XClip | None:
+    num_frames = recipe.model.get("num_frames", 8)
     if recipe.start is None:
-        return None
-    frames = {"num_frames": recipe.model.get("num_frames", 8)} if recipe.start.startswith(clip_start.PREFIX) else {}
+        architecture = recipe.model.get("architecture")
+        return None if architecture is None else expand.random_model(architecture, num_frames=num_frames)
+    frames = {"num_frames": num_frames} if recipe.start.startswith((clip_start.PREFIX, expand.PREFIX)) else {}
     return XClip.from_pretrained(recipe.start, **frames)

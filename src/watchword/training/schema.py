@@ -103,10 +103,12 @@ class SupervisedRecipe(Checked):
     """Supervised X-CLIP.
 
     ``start`` is an image-text or a video model, a folder or a name as for ``XClip.from_pretrained``; sizes that ``model`` does not say are
-    its. None begins with random weights. ``trained``: which branches learn, see ``parameter_groups``; the paper's own runs keep the text
-    frozen (``video``). ``position_std`` makes the positions of the frames in time sinusoids of that scale in place of noise of 0.02, and
-    ``logit_scale`` replaces the start's: a small model hears the order sooner. ``augment`` changes the training clips at random, ``{}``
-    as the paper does; not where labels tell colours or left from right, as the playground's do. ``head`` is how classes are scored, with
+    its. None begins with random weights. Started from ``open_clip:NAME``, the model is the expansion of that image-text model; so it is
+    with an ``architecture`` in ``model``, an entry of open_clip's ``model_configs``, and random weights. ``trained``: which branches learn,
+    see ``parameter_groups``; the paper's own runs keep the text frozen (``video``). ``position_std`` makes the positions of the frames in
+    time sinusoids of that scale in place of noise of 0.02, and ``logit_scale`` replaces the start's: a small model hears the order sooner.
+    ``augment`` changes the training clips at random, ``{}`` as the paper does; not where labels tell colours or left from right, as the
+    playground's do. ``head`` is how classes are scored, with
     ``templates`` for an ensemble and ``num_context_vectors`` for learned context, see ``class_heads``.
     """
 

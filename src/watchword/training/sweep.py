@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..errors import ConfigError, InputError
 from ..files import write_text
 from ..weights.folders import CONFIG_FILE, read_json
-from ..xclip.config import XClipConfig
-from ..xclip.cost import count_cost
+from ..xclip.checkpoints import config_from
+from ..xclip.class_heads import HeadName
+from ..xclip.cost import Cost, count_cost
 from ..xclip.views import Views
 from .recipes import load_recipe
 from .schema import SupervisedRecipe
@@ -199,11 +201,16 @@ def _cost(sweep: Sweep, row: Row, folder: Path) -> tuple[str, str]:
     if not files:
         return "", ""
     recipe = load_recipe(trained.recipe or sweep.recipe, _changes(sweep, trained))
-    head = {"head": recipe.head, "num_templates": len(recipe.templates)} if isinstance(recipe, SupervisedRecipe) else {}
-    values = {key: value for key, value in read_json(files[0]).items() if key != "model_type"}
-    cost = count_cost(XClipConfig.from_dict(values), **head)
+    cost = _counted(files[0], recipe.head, len(recipe.templates)) if isinstance(recipe, SupervisedRecipe) else _counted(files[0])
     views = f" x {Views.parse(row.evaluate.views).count}" if row.evaluate is not None else ""
     return _rounded(cost.total) + views, _rounded(cost.parameters)
+
+
+@cache
+def _counted(path: Path, head: HeadName = "names", num_templates: int = 1) -> Cost:
+    values = read_json(path)
+    values.pop("model_type")
+    return count_cost(config_from(values), head=head, num_templates=num_templates)
 
 
 def _rounded(number: float) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from .class_heads import HeadName, LinearHead
 from .config import XClipConfig
-from .model import XClip, is_new_part
+from .expanded import ExpandedXClip, model_of
+from .model import is_new_part
 
 __all__ = ["Cost", "count_cost"]
 
@@ -36,7 +36,6 @@ class Cost:
         return self.video + self.text + self.score
 
 
-@cache
 @torch.no_grad()
 def count_cost(config: XClipConfig, *, num_labels: int = 1, head: HeadName = "names", num_templates: int = 1) -> Cost:
     """Count the matrix products of one clip against ``num_labels`` labels, by torch's counter on tensors without values.
@@ -45,7 +44,7 @@ def count_cost(config: XClipConfig, *, num_labels: int = 1, head: HeadName = "na
     a ``linear`` head scores all of the configuration's classes, and the text encoder is not counted.
     """
     with torch.device("meta"):
-        model = XClip(config).eval()
+        model = model_of(config).eval()
         clip = torch.empty(1, config.num_frames, 3, config.image_size, config.image_size)
         with FlopCounterMode(display=False) as video:
             features = model.encode_video(clip)
@@ -59,8 +58,11 @@ def count_cost(config: XClipConfig, *, num_labels: int = 1, head: HeadName = "na
         num_texts = num_labels * (num_templates if head == "ensemble" else 1)
         token_ids = torch.empty(num_texts, config.context_length, dtype=torch.long)
         with FlopCounterMode(display=False) as text:
-            words = model.transformer(model.token_embedding(token_ids))
-            labels = words[:, 0] @ model.text_projection
+            if isinstance(model, ExpandedXClip):
+                labels = model.encode_text(token_ids)
+            else:  # ``XClip.encode_text`` looks for the end token, which these ids have not
+                words = model.transformer(model.token_embedding(token_ids))
+                labels = words[:, 0] @ model.text_projection
         labels = labels[:num_labels]
         with FlopCounterMode(display=False) as score:  # autocast, which ``XClip.score`` switches off, knows no meta tensors
             if model.prompts_generator is not None:

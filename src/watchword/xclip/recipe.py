@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from .. import processes
 from ..files import replacing
 from ..layers import contrastive_loss
-from ..text import tokenize
 from ..weights.states import read_state, require_match
 from .class_heads import ClassHead
 from .config import XClipConfig
+from .expanded import ExpandedXClip, model_of
 from .inputs import to_tensor
 from .mixing import Mixing, smoothed_targets
 from .model import XClip, is_new_part
@@ -39,6 +39,7 @@ Trained = Literal["all", "video", "text", "new"]
 
 HEAD_FILE = "class_head.safetensors"
 MAX_LOGIT_SCALE = math.log(100)  # as in CLIP's training
+_POSITIONS = ("positional_embedding", "pos_embed", "position_bias")  # ours, and those of timm's towers
 _PARTS = ("image-text", "mit", "prompts", "message_", "class_head")
 
 
@@ -51,7 +52,7 @@ class _Program:
         self.model.checkpoint_activations()
 
     def save(self, folder: Path, weights: dict[str, Tensor]) -> None:
-        save_weights(self.model.config, weights, folder)
+        save_weights(self.model, weights, folder)
 
 
 class ImageTextProgram(_Program):
@@ -66,9 +67,7 @@ class ImageTextProgram(_Program):
 
     def __init__(self, model: XClip, dataset: Any, *, held_out: Any) -> None:
         self.model, self.dataset, self.held_out = model, dataset, held_out
-        self.token_ids, self.held_out_ids = (
-            tokenize(stills.captions, context_length=model.config.context_length) for stills in (dataset, held_out)
-        )
+        self.token_ids, self.held_out_ids = (model.tokenize(stills.captions) for stills in (dataset, held_out))
 
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
         return parameter_groups(self.model, optimizer, trained="all")
@@ -172,13 +171,13 @@ class SupervisedProgram(_Program):
         return logits
 
 
-def save_weights(config: XClipConfig, weights: dict[str, Tensor], folder: Path) -> None:
-    """Write a model of these weights, which need not lie in one model: it may be spread over processes.
+def save_weights(trained: XClip, weights: dict[str, Tensor], folder: Path) -> None:
+    """Write a model like the trained one, of these weights, which need not lie in one model: it may be spread over processes.
 
     A class head's own weights, which no model takes, are written beside it.
     """
     head = {name.removeprefix("class_head."): tensor for name, tensor in weights.items() if name.startswith("class_head.")}
-    model = XClip(config)
+    model = like(trained, trained.config)
     model.load_state_dict({name: tensor for name, tensor in weights.items() if not name.startswith("class_head.")})
     model.eval().save_pretrained(folder)
     if head:
@@ -200,7 +199,7 @@ def expand_to_video(image_text: XClip, config: XClipConfig) -> XClip:
 
     Raises CheckpointError, with a table as its note, if a part is missing, extra or of another shape.
     """
-    model = XClip(config)
+    model = like(image_text, config)
     wanted = model.state_dict()
     state = {name: tensor for name, tensor in image_text.state_dict().items() if name in wanted or not is_new_part(name)}
     own = {name: tensor.shape for name, tensor in wanted.items() if name in state or not is_new_part(name)}
@@ -209,9 +208,18 @@ def expand_to_video(image_text: XClip, config: XClipConfig) -> XClip:
     return model
 
 
+def like(other: XClip, config: XClipConfig) -> XClip:
+    """A model of ``config`` with the tokenizer of another."""
+    model = model_of(config)
+    if isinstance(model, ExpandedXClip) and isinstance(other, ExpandedXClip):
+        model.tokenizer_folder = other.tokenizer_folder
+    return model
+
+
 def parameter_groups(model: nn.Module, optimizer: Any, *, trained: Trained) -> list[dict[str, Any]]:
     """AdamW's groups (spec section 10.4): image-text parameters, then MIT, prompts and messages at a higher rate, each split into
-    those that decay and those that do not (one-dimensional ones, biases, positional embeddings). Freezes what is not trained.
+    those that decay and those that do not (one-dimensional ones and others that are one vector, biases, positional embeddings). Freezes
+    what is not trained.
 
     ``trained``: the image encoder (``video``), the text encoder with the logit scale (``text``), both (``all``) or neither (``new``);
     the parts that X-CLIP adds to CLIP always learn (spec section 15). Where ``optimizer`` asks for it, the matrices inside the blocks are
@@ -226,9 +234,9 @@ def parameter_groups(model: nn.Module, optimizer: Any, *, trained: Trained) -> l
         if not parameter.requires_grad:
             continue
         part = next((part for part in _PARTS[1:] if part in name), "image-text")
-        decays = not (parameter.ndim == 1 or name.endswith(".bias") or "positional_embedding" in name)
-        inside = "resblocks." in name or "decoder." in name
-        groups[part, decays, optimizer.muon_learning_rate is not None and inside and parameter.ndim == 2].append(parameter)
+        decays = not (_is_vector(parameter) or name.endswith(".bias") or any(position in name for position in _POSITIONS))
+        inside = "blocks." in name or "decoder." in name
+        groups[part, decays, optimizer.muon_learning_rate is not None and decays and inside and parameter.ndim == 2].append(parameter)
     return [
         {
             "params": parameters,
@@ -240,6 +248,11 @@ def parameter_groups(model: nn.Module, optimizer: Any, *, trained: Trained) -> l
         for (part, decays, muon), parameters in groups.items()
         if parameters
     ]
+
+
+def _is_vector(parameter: Tensor) -> bool:
+    """One-dimensional, as CLIP's class embedding, or with axes of size one besides, as timm's class token and pooling query."""
+    return parameter.ndim > 0 and sum(size > 1 for size in parameter.shape) <= 1
 
 
 def trained_parameters(model: nn.Module) -> str:
