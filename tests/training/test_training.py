@@ -269,6 +269,30 @@ def test_mixing_and_the_released_schedule_are_settings(tmp_path: Path) -> None:
     assert [line["learning_rate"] for line in lines if "loss" in line][:3] == [0, 0, 5e-4]
 
 
+def test_clips_are_mixed_with_those_of_other_parts_if_asked(tmp_path: Path) -> None:
+    def loss(name: str, accumulation: int, mixing: dict[str, Any] | None) -> float:
+        values = {**SUPERVISED, "model": {**SUPERVISED["model"], "drop_path": 0.0}, "mixing": mixing}
+        values["training"] = {**TRAINING, "num_steps": 1, "accumulation": accumulation}
+        run(load_recipe(write(tmp_path, values)), tmp_path / name, progress=False)
+        first: float = json.loads((tmp_path / name / "metrics.jsonl").read_text().splitlines()[1])["loss"]
+        return first
+
+    across: dict[str, Any] = {"across_parts": True, "cutmix_probability": 1}
+    plain, whole = loss("plain", 1, None), loss("whole", 1, {"cutmix_probability": 1})
+    assert loss("alone", 4, {"cutmix_probability": 1}) == pytest.approx(plain, abs=1e-5)  # a part of one clip has no other to mix with
+    assert loss("across", 4, across) == pytest.approx(whole, abs=1e-5) != pytest.approx(plain, abs=1e-3)
+
+
+def test_a_run_of_an_older_version_is_resumed(tmp_path: Path) -> None:
+    values = {**SUPERVISED, "training": {**TRAINING, "num_steps": 1}}
+    results = run(load_recipe(write(tmp_path, values)), tmp_path / "run", progress=False)
+    for name, key in (("settings.json", "optimizer"), ("recipe.json", None)):
+        written = json.loads((tmp_path / "run" / name).read_text())
+        del (written[key] if key else written)["decay_logit_scale" if key else "num_context_vectors"]
+        (tmp_path / "run" / name).write_text(json.dumps(written))
+    assert run(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "run", progress=False) == results
+
+
 def test_a_folder_of_another_recipe_is_not_resumed(tmp_path: Path) -> None:
     values = {**SUPERVISED, "training": {**TRAINING, "num_steps": 1}}
     run(load_recipe(write(tmp_path, values)), tmp_path / "run", progress=False)

@@ -85,6 +85,14 @@ def test_the_parameters_that_learn_are_counted_by_branch() -> None:
     assert trained_parameters(model).endswith("frozen: none)")
 
 
+def test_the_logit_scale_decays_as_released_unless_told_otherwise() -> None:
+    model = tiny_model()
+    for decays in (True, False):
+        groups = parameter_groups(model, OPTIMIZER.model_copy(update={"decay_logit_scale": decays}), trained="all")
+        (own,) = (group for group in groups if any(parameter is model.logit_scale for parameter in group["params"]))
+        assert (own["weight_decay"] > 0) is decays
+
+
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_low_precision_stays_near_float32(tmp_path: Path, precision: str) -> None:
     for kind in ("float32", precision):

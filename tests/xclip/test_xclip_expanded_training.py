@@ -19,7 +19,7 @@ from watchword.xclip.recipe import SupervisedProgram, parameter_groups
 
 pytestmark = [pytest.mark.filterwarnings("ignore:torch.searchsorted"), pytest.mark.filterwarnings("ignore:Using a non-tuple")]
 SIGLIP = "SigLIP: no class token, attention pooling"
-OPTIMIZER = SimpleNamespace(learning_rate=0.1, new_parts_factor=10.0, weight_decay=0.5, muon_learning_rate=None)
+OPTIMIZER = SimpleNamespace(learning_rate=0.1, new_parts_factor=10.0, weight_decay=0.5, muon_learning_rate=None, decay_logit_scale=True)
 RECIPE = """
 program: supervised
 name: mine

@@ -46,6 +46,10 @@ class Program(Protocol):
         """Parameter groups as ``Optimizers`` takes them, each with its ``lr`` and ``weight_decay``."""
         ...
 
+    def prepare(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What is done to a step's whole batch, on the model's device, before its loss is computed in parts."""
+        ...
+
     def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss of a batch on the model's device, and other numbers to log: means over its samples.
 
@@ -134,10 +138,19 @@ def _claim(folder: Path, program: Program, settings: TrainingSettings) -> None:
     """Write the settings, or refuse a folder whose run had others: its state would be resumed into another training."""
     path = folder / "settings.json"
     unimportant = {"device", "num_workers", "parallel", "checkpoint_activations"}  # they may change: the weights do not depend on them
-    text = json.dumps({"program": program.name, **settings.model_dump(exclude=unimportant)}, indent=1)
-    if path.exists() and path.read_text() != text:
+    if path.exists() and not _same(path.read_text(), program, settings, unimportant):
         raise ConfigError(f"{folder} holds a run with other settings (see settings.json there); name another folder or delete it")
-    write_text(path, text)
+    write_text(path, json.dumps({"program": program.name, **settings.model_dump(exclude=unimportant)}, indent=1))
+
+
+def _same(text: str, program: Program, settings: TrainingSettings, unimportant: set[str]) -> bool:
+    try:
+        written = json.loads(text)
+        name = written.pop("program")
+        old = TrainingSettings(**written)  # with defaults for what an older version did not know
+    except (ValueError, KeyError):
+        return False
+    return bool(name == program.name and old.model_dump(exclude=unimportant) == settings.model_dump(exclude=unimportant))
 
 
 def _load(dataset: Dataset[dict[str, Any]], settings: TrainingSettings, start: int) -> DataLoader[dict[str, Any]]:
@@ -156,7 +169,7 @@ def _step(
     layout.model.train()
     # Dropout of a step is the same after a resume, and another on each process.
     torch.manual_seed((processes.rank() * 1_000_003 + settings.seed) * 1_000_003 + step)
-    batch = {name: value.to(settings.device) if isinstance(value, Tensor) else value for name, value in batch.items()}
+    batch = program.prepare({name: value.to(settings.device) if isinstance(value, Tensor) else value for name, value in batch.items()})
     total: dict[str, Tensor] = {}
     parts = _parts(batch, settings)
     low = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(settings.precision)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -168,11 +169,18 @@ def evaluate(recipe: ImageTextRecipe | SupervisedRecipe, folder: str | Path, vie
 def _claim(recipe: ImageTextRecipe | SupervisedRecipe, folder: Path) -> None:
     """Write what is trained on what, or refuse a folder whose run had another: the loop does so with the settings of the training."""
     path = folder / "recipe.json"
-    text = recipe.model_dump_json(exclude={"training"}, indent=1)
-    if path.exists() and path.read_text() != text:
+    if path.exists() and not _same(path.read_text(), recipe):
         raise ConfigError(f"{folder} holds a run of another recipe (see recipe.json there); name another folder or delete it")
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(path, text)
+    write_text(path, recipe.model_dump_json(exclude={"training"}, indent=1))
+
+
+def _same(text: str, recipe: ImageTextRecipe | SupervisedRecipe) -> bool:
+    try:
+        written = json.loads(text)
+        return type(recipe)(**{**written, "training": recipe.training}) == recipe  # with defaults for what an older version did not know
+    except (ValueError, TypeError):
+        return False
 
 
 def _config(recipe: ImageTextRecipe | SupervisedRecipe, class_names: Sequence[str] = (), start: XClip | None = None) -> XClipConfig:

@@ -92,11 +92,12 @@ class ImageTextRecipe(Checked):
 
 
 class MixingSettings(Checked):
-    """Mixup and cutmix; the defaults are the paper's."""
+    """Mixup and cutmix, see ``xclip.mixing.Mixing``; the defaults are the paper's and the released code's."""
 
     mixup_alpha: float = Field(default=0.8, gt=0)
     cutmix_alpha: float = Field(default=1.0, gt=0)
     cutmix_probability: float = Field(default=0.5, ge=0, le=1)
+    across_parts: bool = False
 
 
 class SupervisedRecipe(Checked):

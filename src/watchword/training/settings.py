@@ -15,7 +15,8 @@ class OptimizerSettings(BaseModel):
     ``new_parts_factor`` multiplies the rate of parts that no image-text checkpoint has. ``muon_learning_rate`` trains the matrices
     inside the blocks by Muon, at this rate and this factor (docs/decisions.md says why). With ``schedule`` cosine the rate rises linearly
     over ``warmup_steps`` (or ``warmup_epochs``), then falls along a cosine to ``final_fraction`` of itself at the last step; ``released``
-    does it as the authors' code does, see ``schedule.released_rate``.
+    does it as the authors' code does, see ``schedule.released_rate``. ``decay_logit_scale`` lets the weight decay pull the scale of the
+    scores to one where the text learns, as released; without, only matrices decay.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -24,6 +25,7 @@ class OptimizerSettings(BaseModel):
     new_parts_factor: float = Field(default=10.0, gt=0)
     muon_learning_rate: float | None = Field(default=None, gt=0)
     weight_decay: float = Field(default=0.001, ge=0)
+    decay_logit_scale: bool = True
     betas: tuple[float, float] = (0.9, 0.98)
     eps: float = Field(default=1e-8, gt=0)
     schedule: Literal["cosine", "released"] = "cosine"

@@ -51,6 +51,9 @@ class _Program:
     def checkpoint_activations(self) -> None:
         self.model.checkpoint_activations()
 
+    def prepare(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        return batch
+
     def save(self, folder: Path, weights: dict[str, Tensor]) -> None:
         save_weights(self.model, weights, folder)
 
@@ -136,15 +139,26 @@ class SupervisedProgram(_Program):
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
         return parameter_groups(self.model, optimizer, trained=self.trained)
 
+    def prepare(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        if self.mixing is None or not self.mixing.across_parts:
+            return batch
+        video, targets = self._mixed(batch)
+        return {"video": video, "targets": targets, "label": batch["label"]}
+
     def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        video = to_tensor(batch["frames"], self.model.config.preprocessing)
-        targets = smoothed_targets(batch["label"], len(self.class_names), self.label_smoothing)
-        if self.mixing is not None:
-            video, targets = self.mixing.draw(len(video), *video.shape[-2:])(video, targets)
+        video, targets = (batch["video"], batch["targets"]) if "video" in batch else self._mixed(batch)
         features = self.model.encode_video(video)
         logits = self.head.train()(self.model, features)
         right = logits.detach().argmax(dim=1) == batch["label"]
         return F.cross_entropy(logits, targets), {"top1": 100 * right.float().mean()}
+
+    def _mixed(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Clips as the model takes them and their targets, mixed if they are to be."""
+        video = to_tensor(batch["frames"], self.model.config.preprocessing)
+        targets = smoothed_targets(batch["label"], len(self.class_names), self.label_smoothing)
+        if self.mixing is not None:
+            video, targets = self.mixing.draw(len(video), *video.shape[-2:])(video, targets)
+        return video, targets
 
     def evaluate(self, *, num_views: int = 1) -> dict[str, Any]:
         """Top-1 in percent over each of the held-out sets, every clip counted once. The views of a clip are the first epochs of its set,
@@ -235,6 +249,7 @@ def parameter_groups(model: nn.Module, optimizer: Any, *, trained: Trained) -> l
             continue
         part = next((part for part in _PARTS[1:] if part in name), "image-text")
         decays = not (_is_vector(parameter) or name.endswith(".bias") or any(position in name for position in _POSITIONS))
+        decays = decays and (parameter.ndim > 0 or optimizer.decay_logit_scale)
         inside = "blocks." in name or "decoder." in name
         groups[part, decays, optimizer.muon_learning_rate is not None and decays and inside and parameter.ndim == 2].append(parameter)
     return [
