@@ -82,8 +82,7 @@ def _tasks(tagger: Tagger, paths: list[Path], labels: tuple[str, ...]) -> dict[s
 def _read(config: XClipConfig, paths: list[Path], batch_size: int) -> list[ReadWindow]:
     """All clips, read with the threads that the tagger takes."""
     num_readers = max(1, min(len(paths), num_cores() // 2, 8))
-    num_threads = max(1, min(4, num_cores() // num_readers))
-    read = partial(read_windows, config=config, windows=None, limits=DEFAULT_LIMITS, num_threads=num_threads)
+    read = partial(read_windows, config=config, windows=None, limits=DEFAULT_LIMITS, num_threads=None)
     jobs = [partial(read, path) for path in paths]
     windows = []
     for number, item in read_ahead(jobs, num_readers=num_readers, max_jobs=num_readers + batch_size, max_items=2 * batch_size):

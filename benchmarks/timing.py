@@ -6,8 +6,11 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
-__all__ = ["Sample", "Timing", "interleaved", "measure"]
+import torch
+
+__all__ = ["Sample", "Timing", "interleaved", "matrix_rate", "measure"]
 
 
 @dataclass(frozen=True)
@@ -55,3 +58,10 @@ def interleaved(tasks: Mapping[str, Callable[[], Sample]], *, rounds: int, warm_
         for name in names[first:] + names[:first]:
             timings[name].samples.append(tasks[name]())
     return timings
+
+
+def matrix_rate(dtype: torch.dtype) -> float:
+    """Floating-point operations a second of a product of the size of a feed-forward layer."""
+    left, right = torch.randn(3200, 768).to(dtype), torch.randn(3072, 768).to(dtype)
+    timing = interleaved({"product": partial(measure, lambda: torch.nn.functional.linear(left, right))}, rounds=15)["product"]
+    return 2 * 3200 * 768 * 3072 / timing.wall_seconds

@@ -16,12 +16,13 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from watchword.datasets.label_lists import named_labels
+from watchword.layers import with_weights_in
 from watchword.text import tokenize
 from watchword.xclip import VideoFeatures, XClip, XClipConfig, save_huggingface
 from watchword.xclip.labels import encode_labels
 
 from .results import Goal, Report, Table, has_bfloat16
-from .timing import Timing, interleaved, measure
+from .timing import Timing, interleaved, matrix_rate, measure
 
 __all__ = ["as_huggingface", "run"]
 
@@ -43,7 +44,7 @@ def run(*, quick: bool) -> Report:
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         peer = as_huggingface(model).eval()
-        _compare_scores(report, model, peer, video, labels, rounds=1 if quick else 2)
+        _compare_scores(report, model, peer, video, labels, rounds=1 if quick else 3)
         _compare_video_features(report, model, peer, video, labels, rounds=1 if quick else 4)
     torch.set_num_threads(threads_before)
     report.notes += [
@@ -140,9 +141,11 @@ def _mask(ids: Tensor) -> Tensor:
 def _compare_video_features(
     report: Report, model: XClip, peer: torch.nn.Module, video: Tensor, labels: tuple[str, ...], *, rounds: int
 ) -> None:
+    model_bfloat16 = with_weights_in(model, torch.bfloat16)
+
     def ours_bfloat16() -> VideoFeatures:
         with torch.autocast("cpu", torch.bfloat16):
-            return model.encode_video(video)
+            return model_bfloat16.encode_video(video)
 
     peer_bfloat16 = copy.deepcopy(peer).bfloat16()
     runs: dict[str, Callable[[], object]] = {
@@ -156,7 +159,7 @@ def _compare_video_features(
     with FlopCounterMode(display=False) as counter:
         model.encode_video(video)
     flops = counter.get_total_flops()
-    rates = {"float32": _matrix_rate(torch.float32), "bfloat16": _matrix_rate(torch.bfloat16) if has_bfloat16() else 0.0}
+    rates = {"float32": matrix_rate(torch.float32), "bfloat16": matrix_rate(torch.bfloat16) if has_bfloat16() else 0.0}
     base = timings["transformers float32"].wall_seconds
     rows = []
     for name, timing in timings.items():
@@ -199,10 +202,3 @@ def _add_bfloat16_goal(
         measured = f"{ratio:.2f} times, top-1 the same for {same} of {len(video)}, cosine {cosine:.5f}"
         met = ratio >= 3 and same == len(video) and cosine > LEAST_COSINE
         report.goals.append(Goal(f"{text}, against transformers in {kind}", measured, met))
-
-
-def _matrix_rate(dtype: torch.dtype) -> float:
-    """Floating-point operations a second of a product of the size of a feed-forward layer."""
-    left, right = torch.randn(3200, 768).to(dtype), torch.randn(3072, 768).to(dtype)
-    timing = interleaved({"product": partial(measure, lambda: F.linear(left, right))}, rounds=15)["product"]
-    return 2 * 3200 * 768 * 3072 / timing.wall_seconds

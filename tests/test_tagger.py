@@ -58,6 +58,16 @@ def test_many_clips_give_what_each_gives_alone(model: XClip, clips: list[Path]) 
         assert {tag.label: tag.score for tag in tags} == pytest.approx(alone, abs=1e-5)
 
 
+def test_the_model_sees_one_clip_at_first_and_soon_a_full_batch(model: XClip, clips: list[Path]) -> None:
+    sizes: list[int] = []
+    hook = model.visual.register_forward_pre_hook(lambda module, inputs: sizes.append(len(inputs[0])))
+    try:
+        Tagger(model, batch_size=4).tag([clips[0]] * 13, LABELS)
+    finally:
+        hook.remove()
+    assert sizes == [1, 2, 4, 4, 2]
+
+
 def test_one_label_gets_a_score_that_does_not_depend_on_company(model: XClip, clips: list[Path]) -> None:
     (alone,) = model.tag(clips[0], ["making coffee"])
     assert 0 < alone.score < 0.999

@@ -2,8 +2,19 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
-from watchword.layers import Attention, AttentionPool, DropPath, activation_function, attend, contrastive_loss
+from watchword.layers import (
+    Attention,
+    AttentionPool,
+    DropPath,
+    FeedForward,
+    TransformerBlock,
+    activation_function,
+    attend,
+    contrastive_loss,
+    with_weights_in,
+)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -84,3 +95,44 @@ def test_contrastive_loss_equals_the_slow_sum_and_shares_the_target_of_a_repeate
     expected = (cross_entropy(left, right) + cross_entropy(right, left)) / 2
     assert contrastive_loss(left, right, torch.tensor(scale), groups=torch.tensor(groups)).item() == pytest.approx(expected, rel=1e-5)
     assert contrastive_loss(left, right, torch.tensor(scale)).item() != pytest.approx(expected, rel=1e-2)
+
+
+@pytest.mark.parametrize("activation", ["quick_gelu", "gelu"])
+def test_feed_forward_is_the_same_with_and_without_gradients_and_leaves_its_input(activation: str) -> None:
+    """Without them it computes in place."""
+    feed_forward, x = FeedForward(64, activation=activation), torch.randn(3, 7, 64)
+    kept = x.clone()
+    with torch.no_grad():
+        without = feed_forward(x)
+    torch.testing.assert_close(without, feed_forward(x), rtol=0, atol=1e-6)
+    assert torch.equal(x, kept)
+
+
+def test_quick_gelu_leaves_its_input_unless_told_to_work_in_place() -> None:
+    x = torch.randn(50)
+    kept, function = x.clone(), activation_function("quick_gelu")
+    torch.testing.assert_close(function(x), x * (1.702 * x).sigmoid())
+    assert torch.equal(x, kept)
+    assert function(x, inplace=True).data_ptr() == x.data_ptr()
+    torch.testing.assert_close(x, function(kept))
+
+
+def test_weights_in_bfloat16_give_what_autocast_gives_and_leave_the_model_alone() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.embedding, self.norm = nn.Conv2d(3, 64, 4, stride=4), nn.Embedding(9, 64), nn.LayerNorm(64)
+            self.block = TransformerBlock(64, 2, activation="quick_gelu")
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            tokens = self.conv(x).flatten(2).transpose(1, 2) + self.embedding.weight[:4]
+            return self.block(self.norm(tokens))
+
+    model = Model().eval()
+    rounded = with_weights_in(model, torch.bfloat16)
+    x = torch.randn(2, 3, 8, 8)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(rounded(x), model(x))
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+    assert {rounded.conv.weight.dtype, rounded.block.attn.in_proj_weight.dtype, rounded.block.mlp.c_fc.bias.dtype} == {torch.bfloat16}
+    assert {weight.dtype for part in (rounded.norm, rounded.embedding) for weight in part.parameters()} == {torch.float32}

@@ -116,8 +116,8 @@ def difference_of_muon(height: int, width: int) -> float:
     return float((ends[1] - ends[0]).norm() / (ends[0] - start).norm())
 
 
-def main(folder: Path, recipe: Path, killed: Path) -> None:
-    """All that two processes do: every program in every layout, each from the others' states, and the rest of a killed run."""
+def main(folder: Path, recipe: Path) -> None:
+    """All that two processes do: every program in every layout, each from the others' states, and the rest of the killed runs."""
     results: dict[str, Any] = {}
     with joined("cpu"):
         for name in PROGRAMS:
@@ -127,9 +127,9 @@ def main(folder: Path, recipe: Path, killed: Path) -> None:
         for before, after in (("one", "ddp"), ("one", "fsdp"), ("ddp", "fsdp"), ("fsdp", "ddp")):
             target = folder / f"supervised-{before}-{after}"
             results[target.name] = trained("supervised", after, target, state_from=folder / f"supervised-{before}")
-        changes = {"training.parallel": "fsdp"}
-        for out in (killed.with_name("whole"), killed):
-            results[out.name] = run(load_recipe(recipe, changes), out, progress=False)
+        for layout in ("ddp", "fsdp"):
+            for name in (f"whole-{layout}", f"killed-{layout}"):
+                results[name] = run(load_recipe(recipe, {"training.parallel": layout}), folder / name, progress=False)
         try:
             one = settings("supervised", "ddp").model_copy(update={"batch_size": 3, "accumulation": 2})
             train(program("supervised"), one, folder / "refused", progress=False)

@@ -28,12 +28,12 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 
 @dataclass
 class Runs:
-    """``folder`` holds the runs of ``parallel_runs``. ``killed`` is the exit code and the messages of the run that lost a process."""
+    """``folder`` holds the runs of ``parallel_runs``. ``killed``: each layout's exit code and messages of a run that lost a process."""
 
     folder: Path
     one: dict[str, Any]
     two: list[dict[str, Any]]  # what each of two processes got
-    killed: tuple[int, str]
+    killed: dict[str, tuple[int, str]]
 
     def state(self, run: str, step: int) -> dict[str, Any]:
         return load_state(self.folder / run / f"state-{step}.pt") or {}
@@ -57,19 +57,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     values["training"] = {**SUPERVISED["training"], "num_steps": 24}
     recipe = folder / "recipe.yaml"
     recipe.write_text(yaml.safe_dump(values))
-    killed = lose_a_process(recipe, folder / "killed")
+    killed = {layout: lose_a_process(recipe, folder / f"killed-{layout}", layout) for layout in LAYOUTS}
     script = str(Path(__file__).with_name("parallel_runs.py"))
-    done = subprocess.run([*TORCHRUN, script, str(folder), str(recipe), str(folder / "killed")], capture_output=True, text=True)
+    done = subprocess.run([*TORCHRUN, script, str(folder), str(recipe)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     two = [json.loads((folder / f"results-{rank}.json").read_text()) for rank in range(2)]
     return Runs(folder, one, two, killed)
 
 
-def lose_a_process(recipe: Path, out: Path) -> tuple[int, str]:
+def lose_a_process(recipe: Path, out: Path, layout: str) -> tuple[int, str]:
     """Train by the command line and kill one of the two processes when a few steps are done."""
-    command = [*TORCHRUN, "-m", "watchword", "train", str(recipe), "--out", str(out), "--set", "training.parallel=fsdp", "--device", "cpu"]
+    train = ["-m", "watchword", "train", str(recipe), "--out", str(out), "--set", f"training.parallel={layout}", "--device", "cpu"]
     with (out.parent / "messages").open("w+") as messages:
-        launcher = subprocess.Popen(command, stdout=messages, stderr=messages)
+        launcher = subprocess.Popen([*TORCHRUN, *train], stdout=messages, stderr=messages)
         metrics = out / "metrics.jsonl"
         while launcher.poll() is None and not (metrics.exists() and '"step": 5,' in metrics.read_text()):
             time.sleep(0.005)
@@ -116,7 +116,7 @@ def test_muon_moves_a_sharded_matrix_as_a_whole_one(runs: Runs) -> None:
 
 def test_every_held_out_sample_counts_once(runs: Runs) -> None:
     assert [results["supervised-fsdp"]["num_held_out"] for results in runs.two] == [7, 7]
-    assert runs.two[0]["whole"]["num_held_out"] == 7
+    assert runs.two[0]["whole-fsdp"]["num_held_out"] == 7
 
 
 @pytest.mark.parametrize(("before", "after"), [("one", "ddp"), ("one", "fsdp"), ("ddp", "fsdp"), ("fsdp", "ddp")])
@@ -133,13 +133,15 @@ def test_a_state_of_two_processes_resumes_in_one(runs: Runs, layout: str) -> Non
     assert_close(runs.weights(resumed), runs.weights("supervised-one"), 1e-5)
 
 
-def test_losing_a_process_ends_the_run_with_a_line_and_it_resumes(runs: Runs) -> None:
-    code, messages = runs.killed
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_losing_a_process_ends_the_run_with_a_line_and_it_resumes(runs: Runs, layout: str) -> None:
+    code, messages = runs.killed[layout]
+    whole, killed = f"whole-{layout}", f"killed-{layout}"
     assert code != 0
     lines = [line for line in messages.splitlines() if line.startswith("watchword:")]
     assert len(lines) <= 1 and all("goes on from the last saved step" in line for line in lines)  # none if torchrun was quicker
-    assert_close(runs.weights("killed"), runs.weights("whole"), 1e-6)
-    assert runs.losses("killed") == pytest.approx(runs.losses("whole"), abs=1e-6) and len(runs.losses("whole")) == 24
+    assert_close(runs.weights(killed), runs.weights(whole), 1e-6)
+    assert runs.losses(killed) == pytest.approx(runs.losses(whole), abs=1e-6) and len(runs.losses(whole)) == 24
 
 
 def test_a_batch_too_small_for_the_processes_is_refused(runs: Runs) -> None:

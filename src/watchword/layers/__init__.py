@@ -5,6 +5,7 @@ from .blocks import FeedForward, TransformerBlock, activation_function
 from .contrast import contrastive_loss
 from .drop_path import DropPath
 from .pooling import AttentionPool
+from .precision import with_weights_in
 from .rotary import Rotary, rotary_angles
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "attend",
     "contrastive_loss",
     "rotary_angles",
+    "with_weights_in",
 ]

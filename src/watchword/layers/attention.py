@@ -14,6 +14,8 @@ from .rotary import Rotary
 
 __all__ = ["Attention", "attend"]
 
+_LONG_SEQUENCE = 128  # tokens
+
 
 def attend(
     query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, mask: Tensor | None = None, fused: bool | None = None
@@ -23,10 +25,10 @@ def attend(
     ``mask`` is added to the scores and must broadcast to (batch, heads, length, length); not together with ``causal``.
 
     ``fused`` chooses between torch's fused kernel and the plain formula; None takes the faster. In bfloat16 on a processor that is the
-    plain one: over the short sequences of one frame it is 1.7 times as fast forward and 6 times backward (see docs/decisions.md).
+    plain one over short sequences, 1.7 times as fast forward and 6 times backward for those of one frame (see docs/decisions.md).
     """
     if fused is None:
-        fused = not (query.device.type == "cpu" and query.dtype == torch.bfloat16)
+        fused = not (query.device.type == "cpu" and query.dtype == torch.bfloat16 and key.shape[-2] < _LONG_SEQUENCE)
     assert mask is None or not causal
     mask = mask.to(query.dtype) if mask is not None else None
     if fused:

@@ -28,8 +28,10 @@ from watchword.media.probe import check_pixels, choose_video, read_only, refuse_
 _DROPPABLE = frozenset(("h264", "mpeg4", "mpeg2video", "mpeg1video"))
 # A jump to a later keyframe saves decoding, but costs a seek and a cold start: worth it from about this many packets.
 _PACKETS_WORTH_A_SEEK = 12
-# A second thread costs 5 to 20 % more processor time in all; for small pictures it gains nothing.
+# A second thread costs 5 to 30 % more processor time in all; for small pictures it gains little.
 _PIXELS_WORTH_A_THREAD = 640 * 480
+# Threads after a sign of damage, by how much care is taken (see `Session._take_care`).
+_CAREFUL_THREADS = {1: 3, 2: 1}
 # So many packets that look damaged are tried at once to count the frames; of a file that has more, only those asked for.
 _MOST_SUSPECTS = 64
 # `field_order` of a codec context: unknown, progressive. Interlaced H.264 is looked at more closely, as far as the second number.
@@ -96,10 +98,9 @@ class Session:
             raise
         read_only(self.container, stream)
         self.stream: VideoStream = stream
-        if self.num_threads is None:
-            self.num_threads = 1 if stream.width * stream.height < _PIXELS_WORTH_A_THREAD else 2
         refuse_larger_pictures(stream, self.limits)
-        stream.codec_context.thread_count = self.num_threads
+        usual = self.num_threads or (1 if stream.width * stream.height < _PIXELS_WORTH_A_THREAD else 2)
+        stream.codec_context.thread_count = _CAREFUL_THREADS.get(self.care, usual)
         stream.codec_context.thread_type = "AUTO"
 
     def reopen(self) -> None:
@@ -258,7 +259,7 @@ class Session:
         out, and take as many threads as the ffmpeg program does at the least. 2: An error among the frames that a threaded
         decoder holds back at the end takes the good ones with it: one thread, which holds none back.
         """
-        self.care, self.num_threads, self.num_errors = care, 3 if care == 1 else 1, 0
+        self.care, self.num_errors = care, 0
         self.reopen()
 
     def _decode(self, index: FrameIndex, run: Run, everything: bool = False) -> Iterator[tuple[int, VideoFrame]]:

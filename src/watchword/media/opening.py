@@ -26,6 +26,7 @@ from watchword.media.limits import DEFAULT_LIMITS, Limits
 Path = str | os.PathLike[str]
 
 URL_PROBLEM = "URLs are not fetched; download the file and give its path"
+_GIF_PROBED_BYTES = 32_000
 _MP4_BOXES = {b"moov", b"ftyp", b"mdat", b"free", b"skip", b"wide", b"moof", b"pnot", b"styp", b"sidx", b"uuid"}
 
 
@@ -118,6 +119,8 @@ def open_container(path: Path, limits: Limits = DEFAULT_LIMITS) -> InputContaine
     descriptor, start, num_bytes = open_bytes(path, limits)
     url, protocols = (f"subfile,,start,{start},end,{start + num_bytes},,:fd:", "subfile,fd") if start else ("fd:", "fd")
     options = {"fd": str(descriptor), "protocol_whitelist": protocols, "max_pixels": str(limits.max_pixels)}
+    if _first_bytes(descriptor, start, 4) == b"GIF8":  # its first bytes say all, but FFmpeg would decode many frames to know more
+        options["probesize"] = str(_GIF_PROBED_BYTES)
     try:
         return av.open(url, "r", options=options, metadata_errors="ignore")
     except av.error.FFmpegError as error:
@@ -130,6 +133,13 @@ def open_container(path: Path, limits: Limits = DEFAULT_LIMITS) -> InputContaine
         raise UnreadableFileError(path, f"cannot be read: {error.strerror}") from None
     finally:
         os.close(descriptor)
+
+
+def _first_bytes(descriptor: int, start: int, number: int) -> bytes:
+    os.lseek(descriptor, start, os.SEEK_SET)
+    data = os.read(descriptor, number)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return data
 
 
 def _lacks_moov(descriptor: int, start: int, end: int) -> bool:

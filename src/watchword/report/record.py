@@ -15,7 +15,7 @@ from ..xclip.tagging import num_cores
 
 __all__ = ["has_bfloat16", "machine", "made_by", "write_section"]
 
-PACKAGES = ("watchword", "torch", "torchvision", "transformers", "av", "torchcodec", "decord2", "librosa", "numpy")
+PACKAGES = ("watchword", "torch", "torchvision", "transformers", "av", "torchcodec", "decord2", "librosa", "jax", "flax", "numpy")
 
 
 def write_section(page: str | Path, heading: str, command: str, text: str) -> None:

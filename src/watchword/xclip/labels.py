@@ -158,5 +158,9 @@ def _fingerprint(model: XClip) -> Fingerprint:
 
 
 def _bits(weight: Tensor) -> Tensor:
-    """The weight's bytes as whole numbers of its own size."""
-    return weight.detach().view({2: torch.int16, 4: torch.int32, 8: torch.int64}[weight.element_size()])
+    """The weight's bytes as whole numbers, of eight bytes where they divide evenly: those are summed without a wider copy."""
+    weight = weight.detach()
+    size, per_number = weight.element_size(), 8 // weight.element_size()
+    if weight.is_contiguous() and weight.storage_offset() % per_number == 0 and weight.numel() % per_number == 0:
+        return weight.flatten().view(torch.int64)
+    return weight.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[size])

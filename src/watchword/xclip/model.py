@@ -188,7 +188,8 @@ class PromptBlock(nn.Module):
 
     def forward(self, labels: Tensor, content: Tensor) -> Tensor:
         x = labels + self.cross_attn(self.norm1(labels), content)
-        out: Tensor = x + self.mlp["3"](self.activation(self.mlp["0"](self.norm3(x))))
+        hidden = self.mlp["0"](self.norm3(x))
+        out: Tensor = x + self.mlp["3"](self.activation(hidden, inplace=not torch.is_grad_enabled()))
         return out
 
 

@@ -70,7 +70,7 @@ class EndOfFile:
 
 
 def read_windows(
-    path: Path, config: XClipConfig, *, windows: Windows | None, limits: Limits, num_threads: int
+    path: Path, config: XClipConfig, *, windows: Windows | None, limits: Limits, num_threads: int | None
 ) -> Iterator[ReadWindow | EndOfFile]:
     """The windows of a file in order (one, the whole file, if ``windows`` is None), then an EndOfFile. Errors are part of it.
 

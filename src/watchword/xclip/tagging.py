@@ -36,6 +36,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError, WatchwordError
+from ..layers import with_weights_in
 from ..media import DEFAULT_LIMITS, Limits
 from .labels import background_labels, clean_labels, encode_labels, evaluating, own_classes, score_labels
 from .model import XClip
@@ -126,7 +127,8 @@ class Tagger:
 
     Args:
         model: its training mode and weights are left as they are.
-        precision: ``bfloat16`` and ``float16`` run under autocast; float16 on a CPU falls back to float32 with a warning.
+        precision: ``bfloat16`` and ``float16`` run under autocast, on a copy of the model with its weights as they are now; float16
+            on a CPU falls back to float32 with a warning.
         batch_size: clips of one step; None takes as many as keep the memory of a step small.
         limits: files beyond them are refused.
     """
@@ -136,12 +138,12 @@ class Tagger:
     ) -> None:
         if precision not in PRECISIONS:
             raise InputError(f"unknown precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
-        self.model = model
         self.limits = limits
-        if precision == "float16" and self.device.type == "cpu":
+        if precision == "float16" and model.logit_scale.device.type == "cpu":
             warnings.warn("float16 is not for CPUs: computing in float32", UserWarning, stacklevel=2)
             precision = "float32"
         self.precision: Precision = precision
+        self.model = model if precision == "float32" else with_weights_in(model, PRECISIONS[precision])
         if batch_size is not None and batch_size < 1:
             raise InputError(f"the batch size is {batch_size}, but must be at least 1")
         self.batch_size = batch_size or max(1, FRAMES_PER_STEP.get(self.device.type, 256) // model.config.num_frames)
@@ -235,7 +237,8 @@ class Tagger:
             config=self.model.config,
             windows=windows,
             limits=self.limits,
-            num_threads=max(1, min(4, cores // num_readers)),
+            # Of many files the processor time counts, of one how soon it is read.
+            num_threads=min(4, cores) if len(paths) == 1 else None,
         )
         items = read_ahead(
             [partial(read, path) for path in paths],
@@ -265,6 +268,7 @@ class Tagger:
                     open_files[-1].end = item
                 if len(batch) == size or (isinstance(item, EndOfFile) and number == len(paths) - 1 and batch):
                     score_batch()
+                    size = min(2 * size, self.batch_size)
                 while open_files and open_files[0].is_complete:
                     yield open_files.popleft().result(scorer.labels)
 
