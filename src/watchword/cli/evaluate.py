@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,7 +14,9 @@ from .notes import note, progress, warnings_as_notes, write_beside, writing
 from .tag import ALL_DONE, SOME_FAILED, Precision
 
 if TYPE_CHECKING:
+    from ..tasks.protocols import ListedVideos
     from ..tasks.results import ClassificationResult
+    from ..xclip import XClip
 
 __all__ = ["evaluate"]
 
@@ -33,7 +35,13 @@ def evaluate(
         "--classes",
         help="Class list: kinetics400, ..., or a file [default: the model's own if the videos show those, else the list's].",
     ),
-    split: int | None = typer.Option(None, "--split", min=1, max=3, help="Split, where ANNOTATIONS is a folder of split files."),
+    protocol: str | None = typer.Option(
+        None, "--protocol", help="kinetics400, kinetics600, kinetics600_zero_shot, hmdb51, ucf101 (or -raw): its classes, splits and draws."
+    ),
+    split: int | None = typer.Option(
+        None, "--split", min=1, max=3, help="Split, where ANNOTATIONS is a folder of split files [default: with --protocol all three]."
+    ),
+    draw: int | None = typer.Option(None, "--draw", min=1, max=3, help="Draw of classes, of kinetics600_zero_shot [default: all three]."),
     part: WhichPart = typer.Option(WhichPart.test, "--part", help="Part of the split."),
     subset: bool = typer.Option(False, "--subset", help="The videos show only some of the classes."),
     views: str = typer.Option("1x1", "--views", help="CLIPSxCROPS of each video: 1x1, or 4x3 as in the paper's supervised results."),
@@ -53,6 +61,7 @@ def evaluate(
     """Measure a model on annotated videos: top-1, top-5, the mean of the classes, and which class is taken for which.
 
     Every video counts once. Those that cannot be read are named and counted apart. Exit codes: 0 all read, 1 some not, 2 nothing usable.
+    Over several splits or draws the mean and deviation are given, and --out gets a folder for each of them.
 
     Without ANNOTATIONS: on clips of the playground's combinations that training never showed, among all its phrases.
     """
@@ -60,49 +69,66 @@ def evaluate(
         _playground(model, clips, num_clips, seed, as_json)
         return
     with warnings_as_notes():
-        from ..tasks.classification import evaluate as measure
+        from ..report.confusion import confusion
         from ..tasks.protocols import listed_videos
+        from ..tasks.results import averaged
         from ..xclip import XClip
         from ..xclip.tagging import find_device
         from ..xclip.views import Views
 
         chosen = Views.parse(views, random_seed=random_clips)
         weights = XClip.from_pretrained(model).to(find_device(device))
-        listed = listed_videos(annotations, weights.config, root=root, classes=classes, split=split, part=part.value)
-        note(f"{listed.protocol}: {len(listed.videos)} videos among {len(listed.class_names)} classes ({listed.source}); views {chosen}")
-        with progress(len(listed.videos), "evaluating") as advance:
-            result = measure(
-                weights,
-                listed.videos,
-                listed.class_names,
-                protocol=listed.protocol,
-                views=chosen,
-                subset=subset or listed.subset,
-                precision=precision.value,
-                on_progress=lambda done: advance(done, 0.0),
-            )
-    for video in result.failed:
+        where: dict[str, Any] = {"protocol": protocol, "root": root, "classes": classes, "split": split, "draw": draw, "part": part.value}
+        results = []
+        for listed in listed_videos(annotations, weights.config, **where):
+            num_classes = len(listed.class_names)
+            note(f"{listed.protocol}: {len(listed.videos)} videos among {num_classes} classes ({listed.source}); views {chosen}")
+            results.append(_measured(weights, listed, views=chosen, subset=subset, precision=precision.value))
+    failed = {video.path: video for result in results for video in result.failed}
+    for video in failed.values():
         note(f"failed: {' '.join(video.error.split())}")
-    command = shlex.join(["watchword", *context.obj])
-    document = json.dumps({"command": command, "model": model, **result.as_dict()}, indent=None if out is None else 1)
-    print(document) if as_json else _print(result)
+    made = {"command": shlex.join(["watchword", *context.obj]), "model": model}
+    numbers = results[0].as_dict() if len(results) == 1 else averaged(str(protocol), results)
+    if as_json:
+        print(json.dumps({**made, **numbers}, indent=None if out is None else 1))
+    else:
+        _print(results)
     if out is not None:
-        _write(result, document, out)
-    raise typer.Exit(SOME_FAILED if result.failed else ALL_DONE)
+        _write_numbers(out, {**made, **numbers})
+        for result in results:
+            folder = out if len(results) == 1 else out / result.protocol.partition("/")[2].replace("/", "-")
+            _write_numbers(folder, {**made, **result.as_dict()})
+            write_beside(folder / "videos.csv", result.as_csv().encode("utf-8", "surrogateescape"))
+            write_beside(folder / "confusion.png", confusion(result))
+        note(f"wrote results.json, videos.csv and confusion.png into {out}" + (", a folder for each" if len(results) > 1 else ""))
+    raise typer.Exit(SOME_FAILED if failed else ALL_DONE)
 
 
-def _write(result: ClassificationResult, document: str, out: Path) -> None:
-    from ..report.confusion import confusion
-
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-    write_beside(out / "videos.csv", result.as_csv().encode("utf-8", "surrogateescape"))
-    write_beside(out / "confusion.png", confusion(result))
-    write_beside(out / "results.json", f"{document}\n".encode())
-    note(f"wrote results.json, videos.csv and confusion.png into {out}")
+def _measured(weights: XClip, listed: ListedVideos, **options: Any) -> ClassificationResult:
+    with progress(len(listed.videos), "evaluating") as advance:
+        return listed.evaluate(weights, on_progress=lambda done: advance(done, 0.0), **options)
 
 
-def _print(result: ClassificationResult) -> None:
+def _write_numbers(folder: Path, numbers: dict[str, Any]) -> None:
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_beside(folder / "results.json", f"{json.dumps(numbers, indent=1)}\n".encode())
+
+
+def _print(results: list[ClassificationResult]) -> None:
+    from ..tasks.results import spread
+
+    if len(results) == 1:
+        _print_one(results[0])
+        return
+    for result in results:
+        print(f"{result.protocol}: {len(result.read)} videos among {len(result.class_names)} classes, top-1 {result.top1:.2f}")
+    print(f"mean ± deviation of {len(results)}, percent right:")
+    for name, over in spread(results).items():
+        print(f"  {name.replace('_', ' '):14} {over}")
+
+
+def _print_one(result: ClassificationResult) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table

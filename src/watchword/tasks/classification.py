@@ -43,6 +43,7 @@ def evaluate(
     class_names: Sequence[str] | None = None,
     *,
     protocol: str = "own list",
+    annotations_sha256: str | None = None,
     views: Views = SINGLE_VIEW,
     subset: bool = False,
     precision: Precision = "float32",
@@ -56,7 +57,7 @@ def evaluate(
         model: on the device to compute on; its mode and weights are left as they are.
         videos: (path, label) pairs, as ``read_annotations`` gives them; a label is a class name in any spelling.
         class_names: the candidates; None takes the classes that the weights name, of which the videos may show a part.
-        protocol: name that the result carries.
+        protocol, annotations_sha256: name of the protocol, and hash of the list's file, that the result carries.
         views: clips and crops of each video.
         subset: allow class names of which the list has no video. Without it such a list is refused, as it is likely another protocol's.
         batch_size: views of one step; None keeps the memory of a step small.
@@ -98,6 +99,7 @@ def evaluate(
             "weights_sha256": _hash_weights(model),
             "classes_sha256": record.classes_sha256,
             "videos_sha256": record.videos_sha256,
+            "annotations_sha256": annotations_sha256,
         },
     )
     if not result.read:
