@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from tiny_clips import tiny_model, write_video
+from watchword.datasets.annotations import write_annotations
 from watchword.datasets.label_lists import load_labels
-from watchword.training.schema import VideosData
+from watchword.datasets.splits import unseen_draw
+from watchword.errors import ConfigError
+from watchword.tasks.classification import evaluate
+from watchword.training import load_recipe, run
+from watchword.training.schema import EvaluationData, VideosData
+from watchword.xclip import XClip
 
 
 def test_a_split_of_split_files_with_shots(tmp_path: Path) -> None:
@@ -36,3 +44,67 @@ def test_without_a_class_list_the_classes_are_the_training_list_s(tmp_path: Path
     assert lists == [[(tmp_path / "a.mp4", "yoga"), (tmp_path / "b.mp4", "archery")], [(tmp_path / "c.mp4", "yoga")]]
     with pytest.raises(ValidationError, match="split"):
         VideosData.model_validate({"kind": "videos", "annotations": "a", "held_out": "b", "split": 4})
+
+
+def kinetics600(folder: Path) -> Path:
+    """A list with two videos of each class of Kinetics-600."""
+    lines = [f"{number}-{copy}.mp4 {number}\n" for number in range(600) for copy in range(2)]
+    (folder / "k600.txt").write_text("".join(lines))
+    return folder / "k600.txt"
+
+
+def test_a_draw_of_a_protocol_is_trained_on(tmp_path: Path) -> None:
+    source = kinetics600(tmp_path)
+    values = {"kind": "videos", "annotations": source, "held_out": source, "protocol": "kinetics600_zero_shot", "draw": 2}
+    (train, held_out), class_names = VideosData.model_validate(values).lists()
+    assert class_names == unseen_draw(2) and len(train) == len(held_out) == 320
+    assert {label for _, label in train} == set(class_names)
+    with pytest.raises(ConfigError, match=r"choose data\.split or data\.draw"):
+        VideosData.model_validate({**values, "draw": None}).lists()
+    with pytest.raises(ValidationError, match="protocol"):
+        VideosData.model_validate({**values, "protocol": "kinetics"})
+    with pytest.raises(ConfigError, match="only a protocol has draws"):
+        VideosData.model_validate({**values, "protocol": None}).lists()
+
+
+def test_an_evaluation_has_all_draws_and_their_classes(tmp_path: Path) -> None:
+    values = {"annotations": kinetics600(tmp_path), "protocol": "kinetics600_zero_shot"}
+    draws = EvaluationData.model_validate(values).lists()
+    assert [draw.class_names for draw in draws] == [unseen_draw(number) for number in (1, 2, 3)]
+    (own,) = EvaluationData(annotations=values["annotations"], classes="kinetics600").lists()
+    assert own.name == "kinetics600" and len(own.class_names) == 600
+
+
+def test_zero_shot_is_evaluated_beside_training(tmp_path: Path) -> None:
+    """By the names of the evaluation's own classes, as ``tag`` would tell them apart, the same in training and after it."""
+    videos = [write_video(tmp_path / f"{number}.mp4", num_frames=6 + number) for number in range(4)]
+    lists = {
+        "train.csv": [(videos[0], "yoga"), (videos[1], "archery")],
+        "other.csv": [(videos[number], name) for number, name in enumerate(("juggling", "sledding", "surfing", "juggling"))],
+    }
+    for name, listed in lists.items():
+        write_annotations(tmp_path / name, listed)
+    recipe = {
+        "program": "supervised",
+        "name": "tiny",
+        "model": tiny_model().config.as_dict() | {"class_names": (), "weights": "tests"},
+        "data": {"kind": "videos", "annotations": str(tmp_path / "train.csv"), "held_out": str(tmp_path / "train.csv")},
+        "evaluations": {"other": {"annotations": str(tmp_path / "other.csv")}},
+        "training": {"num_steps": 2, "batch_size": 2, "optimizer": {"learning_rate": 0.001}},
+        "trained": "all",
+    }
+    path = tmp_path / "recipe.yaml"
+    path.write_text(json.dumps(recipe))
+    results = run(load_recipe(path), tmp_path / "run", progress=False)
+    after = evaluate(XClip.from_pretrained(tmp_path / "run" / "model"), lists["other.csv"], ["juggling", "sledding", "surfing"])
+    assert results["num_other"] == 4 and results["other_top1"] == pytest.approx(after.top1)
+    assert results["num_held_out"] == 2 and "other_top1_deviation" not in results
+
+    written = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    (tmp_path / "run" / "recipe.json").write_text(json.dumps({name: value for name, value in written.items() if name != "templates"}))
+    assert run(load_recipe(path), tmp_path / "run", progress=False) == results  # a run from before there was such a key goes on
+    with pytest.raises(ConfigError, match="another recipe"):
+        run(load_recipe(path, {"evaluations": {}}), tmp_path / "run", progress=False)
+    for change, said in (({"head": "linear"}, "cannot"), ({"evaluations": {"seen": {"annotations": "x"}}}, "cannot be called 'seen'")):
+        with pytest.raises(ConfigError, match=said):
+            load_recipe(path, change)

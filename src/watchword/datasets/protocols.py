@@ -11,7 +11,7 @@ from .annotations import Part, class_finder, class_list, read_annotations
 from .label_lists import named_labels
 from .splits import of_classes, unseen_draw
 
-__all__ = ["PROTOCOLS", "NamedProtocol", "ProtocolName", "ProtocolVideos", "protocol_videos"]
+__all__ = ["PROTOCOLS", "NamedProtocol", "ProtocolName", "ProtocolVideos", "list_name", "protocol_videos"]
 
 ProtocolName = Literal["kinetics400", "kinetics600", "kinetics600_zero_shot", "hmdb51", "hmdb51-raw", "ucf101", "ucf101-raw"]
 
@@ -46,6 +46,12 @@ class ProtocolVideos:
     split: int | None
     videos: list[tuple[Path, str]]
     class_names: tuple[str, ...]
+
+
+def list_name(annotations: str | Path, *, classes: str | None = None, split: int | None = None, part: Part | None = None) -> str:
+    """What a result calls a list that is no protocol's: by its class list if that is a shipped one, else by its file."""
+    name = Path(annotations).resolve().name if classes is None or Path(classes).is_file() else classes
+    return name if split is None else f"{name}/split{split}/{part}"
 
 
 def protocol_videos(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..datasets.annotations import Part, class_finder, class_list, hash_annotations, load_list, read_annotations
-from ..datasets.protocols import ProtocolName, protocol_videos
+from ..datasets.protocols import ProtocolName, list_name, protocol_videos
 from ..errors import ConfigError, LabelError
 from ..xclip.config import XClipConfig
 from ..xclip.model import XClip
@@ -90,15 +90,13 @@ def listed_videos(
 def _without_protocol(
     annotations: str | Path, config: XClipConfig, *, root: str | Path | None, classes: str | None, split: int | None, part: Part | None
 ) -> ListedVideos:
-    where = f"/split{split}/{part}" if split is not None else ""
+    name = list_name(annotations, classes=classes, split=split, part=part)
     if classes is not None:
         names, source = class_list(classes)
         videos = read_annotations(annotations, root=root, classes=classes, split=split, part=part)
-        name, subset = (classes if not Path(classes).is_file() else Path(annotations).name) + where, False
         digest = hash_annotations(annotations, split=split, part=part)
-        return ListedVideos(protocol=name, videos=videos, class_names=names, source=source, subset=subset, annotations_sha256=digest)
+        return ListedVideos(protocol=name, videos=videos, class_names=names, source=source, subset=False, annotations_sha256=digest)
     listed = load_list(annotations, root=root, split=split, part=part)
-    name = Path(annotations).resolve().name + where
     find = class_finder(config.class_names, numbered=listed.numbered)
     if config.class_names and all(find(label) is not None for _, label in listed.videos):
         videos = [(path, find(label) or label) for path, label in listed.videos]

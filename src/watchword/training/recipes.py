@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from ..xclip.model import XClip
 from ..xclip.recipe import ImageTextProgram, SupervisedProgram, expand_to_video, trained_parameters
 from .loop import Program, train
 from .parallel import in_turn, is_first, joined
-from .schema import Checked, ImageTextRecipe, Recipe, SupervisedRecipe, VideosData
+from .schema import Checked, EvaluationData, ImageTextRecipe, Recipe, SupervisedRecipe, VideosData
 from .tiny import shrink
 
 __all__ = ["Recipe", "load_recipe", "run"]
@@ -133,11 +135,18 @@ def run(
 def _claim(recipe: ImageTextRecipe | SupervisedRecipe, folder: Path) -> None:
     """Write what is trained on what, or refuse a folder whose run had another: the loop does so with the settings of the training."""
     path = folder / "recipe.json"
-    text = recipe.model_dump_json(exclude={"training"}, indent=1)
-    if path.exists() and path.read_text() != text:
+    if path.exists() and not _is_of(recipe, path.read_text()):
         raise ConfigError(f"{folder} holds a run of another recipe (see recipe.json there); name another folder or delete it")
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(path, text)
+    write_text(path, recipe.model_dump_json(exclude={"training"}, indent=1))
+
+
+def _is_of(recipe: ImageTextRecipe | SupervisedRecipe, written: str) -> bool:
+    """Whether a run's recipe is this one; keys that it lacks, from before there were any, have their defaults."""
+    try:
+        return type(recipe).model_validate({**json.loads(written), "training": recipe.training}) == recipe
+    except ValueError:  # pydantic's ValidationError and JSON's errors are ValueErrors
+        return False
 
 
 def _config(recipe: ImageTextRecipe | SupervisedRecipe, class_names: Sequence[str] = (), start: XClip | None = None) -> XClipConfig:
@@ -188,6 +197,14 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
             model.mit.positional_embedding[0] = places * (recipe.position_std / places.std())
         if recipe.logit_scale is not None:
             model.logit_scale.fill_(math.log(recipe.logit_scale))
+    head = partial(
+        make_head,
+        recipe.head,
+        model,
+        text_learns=recipe.trained in ("all", "text"),
+        templates=recipe.templates,
+        num_vectors=recipe.num_context_vectors,
+    )
     return SupervisedProgram(
         model,
         samples[0],
@@ -196,15 +213,14 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
         label_smoothing=recipe.label_smoothing,
         mixing=Mixing(**recipe.mixing.model_dump()) if recipe.mixing else None,
         held_out=dict(zip(("held_out", "seen"), samples[1:], strict=False)),
-        head=make_head(
-            recipe.head,
-            model,
-            config.class_names,
-            text_learns=recipe.trained in ("all", "text"),
-            templates=recipe.templates,
-            num_vectors=recipe.num_context_vectors,
-        ),
+        head=head(config.class_names),
+        evaluations={name: _evaluation(data, config) for name, data in recipe.evaluations.items()},
+        head_for=head,
     )
+
+
+def _evaluation(data: EvaluationData, config: XClipConfig) -> list[tuple[VideoClips, tuple[str, ...]]]:
+    return [(VideoClips(one.videos, one.class_names, config, training=False, seed=0), one.class_names) for one in data.lists()]
 
 
 def _start(recipe: SupervisedRecipe) -> XClip | None:

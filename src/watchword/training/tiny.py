@@ -28,7 +28,8 @@ def shrink(values: dict[str, Any]) -> dict[str, Any]:
     """
     tiny = deepcopy(values)
     model, data, training = (tiny.get(key) or {} for key in ("model", "data", "training"))
-    tiny.pop("start", None)
+    for elsewhere in ("start", "evaluations"):
+        tiny.pop(elsewhere, None)
     frames = min(int(model.get("num_frames", 8)), _MAX_FRAMES)
     tiny["model"] = {key: value for key, value in model.items() if key != "preprocessing"} | _SIZES | {"num_frames": frames}
     if data.get("kind") == "playground_stills":

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -102,6 +105,8 @@ class SupervisedProgram(_Program):
         mixing: mixup and cutmix of the training clips, or None.
         held_out: data sets of the same kind by name, for ``evaluate``.
         head: how classes are scored, see ``class_heads.make_head``; by their names if None.
+        evaluations: for ``evaluate``, data sets with class names of their own by name, each of one name a split or draw.
+        head_for: the head of such names, made anew for each evaluation as the text may have learned since.
     """
 
     name = "supervised"
@@ -117,8 +122,11 @@ class SupervisedProgram(_Program):
         mixing: Mixing | None,
         held_out: Mapping[str, Any],
         head: nn.Module | None = None,
+        evaluations: Mapping[str, Sequence[tuple[Any, tuple[str, ...]]]] = MappingProxyType({}),
+        head_for: Callable[[tuple[str, ...]], nn.Module] | None = None,
     ) -> None:
-        self.model, self.dataset, self.held_out = model, dataset, held_out
+        self.model, self.dataset, self.held_out, self.evaluations = model, dataset, held_out, evaluations
+        self.head_for = head_for or partial(ClassHead, model, text_learns=False)
         self.class_names, self.trained, self.label_smoothing = tuple(class_names), trained, label_smoothing
         self.mixing = mixing
         self.head = head or ClassHead(model, self.class_names, text_learns=trained in ("all", "text"))
@@ -139,20 +147,31 @@ class SupervisedProgram(_Program):
         return F.cross_entropy(logits, targets), {"top1": 100 * right.float().mean()}
 
     def evaluate(self) -> dict[str, Any]:
-        """Top-1 in percent over each of the held-out sets, every clip counted once."""
+        """Top-1 in percent over each of the held-out sets, every clip counted once; of several sets of one name also the deviation."""
         results: dict[str, Any] = {}
         for name, dataset in self.held_out.items():
-            own = processes.share(len(dataset))
-            num_right = sum(self._num_right(dataset, own[start : start + 32]) for start in range(0, len(own), 32))
-            right, counted = (sum(numbers) for numbers in zip(*processes.gather((num_right, len(own))), strict=True))
-            results |= {f"{name}_top1": 100 * right / counted, f"num_{name}": counted}
+            top1, counted = self._top1(dataset, self.head)
+            results |= {f"{name}_top1": top1, f"num_{name}": counted}
+        for name, sets in self.evaluations.items():
+            found = [self._top1(dataset, self.head_for(names)) for dataset, names in sets]
+            top1s = [top1 for top1, _ in found]
+            results |= {f"{name}_top1": statistics.mean(top1s), f"num_{name}": sum(counted for _, counted in found)}
+            if len(found) > 1:
+                results[f"{name}_top1_deviation"] = statistics.stdev(top1s)
         return results
 
-    def _num_right(self, dataset: Any, places: range) -> int:
+    def _top1(self, dataset: Any, head: nn.Module) -> tuple[float, int]:
+        """The percentage right, and how many samples were counted."""
+        own = processes.share(len(dataset))
+        num_right = sum(self._num_right(dataset, head, own[start : start + 32]) for start in range(0, len(own), 32))
+        right, counted = (sum(numbers) for numbers in zip(*processes.gather((num_right, len(own))), strict=True))
+        return 100 * right / counted, counted
+
+    def _num_right(self, dataset: Any, head: nn.Module, places: range) -> int:
         samples = [dataset[0, index] for index in places]
         frames = torch.stack([torch.as_tensor(sample["frames"]) for sample in samples]).to(self.model.logit_scale.device)
         features = self.model.encode_video(to_tensor(frames, self.model.config.preprocessing))
-        guesses = self.head.eval()(self.model, features).argmax(dim=1).tolist()
+        guesses = head.eval()(self.model, features).argmax(dim=1).tolist()
         return sum(guess == sample["label"] for guess, sample in zip(guesses, samples, strict=True))
 
 
