@@ -190,6 +190,16 @@ def test_evaluate_writes_results_videos_and_a_picture(watchword: Any, clip: Path
     assert table.code == 1 and "3 videos, 1 could not be read; percent right among 3 classes" in table.out
 
 
+def test_the_playground_s_results_say_by_what_they_were_measured(watchword: Any, model: str, tmp_path: Path) -> None:
+    given = ["evaluate", model, "--clips", tmp_path / "clips", "--num-clips", 2, "--out", tmp_path / "out", "--json"]
+    outcome = watchword(*given)
+    assert outcome.code == 0
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results == json.loads(outcome.out) and results["num_clips"] == 2 and results["views"] == "1x1"
+    assert results["protocol"] == "playground/unseen, seed 1000" and results["num_classes"] == results["num_phrases"]
+    assert all(len(results[f"{what}_sha256"]) == 64 for what in ("weights", "classes", "videos"))
+
+
 def test_evaluate_runs_all_splits_or_draws_of_a_protocol(watchword: Any, clip: Path, tmp_path: Path) -> None:
     names = ("brush_hair", "wave", "walk")
     for name in names:

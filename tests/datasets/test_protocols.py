@@ -33,7 +33,7 @@ def hmdb51(tmp_path: Path) -> Path:
 
 def test_each_draw_has_its_160_classes_and_their_videos_alone(kinetics600: Path) -> None:
     draws = protocol_videos("kinetics600_zero_shot", kinetics600)
-    assert [draw.name for draw in draws] == [f"kinetics600_zero_shot/draw{number}" for number in (1, 2, 3)]
+    assert [draw.protocol for draw in draws] == [f"kinetics600_zero_shot/draw{number}" for number in (1, 2, 3)]
     names = load_labels("kinetics600").labels
     for number, draw in enumerate(draws, start=1):
         assert draw.class_names == unseen_draw(number)
@@ -53,12 +53,12 @@ def test_the_220_unseen_classes_may_be_listed_alone(tmp_path: Path) -> None:
 
 def test_each_split_has_its_part(hmdb51: Path) -> None:
     splits = protocol_videos("hmdb51", hmdb51, root="videos")
-    assert [split.name for split in splits] == [f"hmdb51/split{number}/test" for number in (1, 2, 3)]
+    assert [split.protocol for split in splits] == [f"hmdb51/split{number}/test" for number in (1, 2, 3)]
     for number, split in enumerate(splits, start=1):
         assert len(split.videos) == len(split.class_names) == 51
         assert {path.stem.split()[-1] for path, _ in split.videos} == {str(number)}
     (second,) = protocol_videos("hmdb51-raw", hmdb51, split=2, part="train")
-    assert (second.name, len(second.videos)) == ("hmdb51-raw/split2/train", 51 * 3)
+    assert (second.protocol, len(second.videos)) == ("hmdb51-raw/split2/train", 51 * 3)
     assert set(second.class_names) == {label for _, label in second.videos} and "pullup" in second.class_names
     assert "pull up" in splits[0].class_names
 

@@ -71,6 +71,10 @@ def test_class_folders_give_a_model_that_tags_and_a_report(folder: Path, tmp_pat
     assert "know rendered shapes and no real footage" in done.stderr and RECOMMENDED in done.stderr
     assert "text.mp4" in done.stderr and "twin.mp4" in done.stderr
     numbers = json.loads(done.stdout)
+    held_out = json.loads((out / "held_out_results.json").read_text())
+    assert (held_out["top1"], held_out["before"]["top1"]) == (numbers["top1"], numbers["top1_before"])
+    assert held_out["weights_sha256"] != held_out["before"]["weights_sha256"]
+    assert held_out["weights_sha256"] == json.loads((out / "results.json").read_text())["weights_sha256"]
     assert (numbers["num_held_out"], numbers["num_classes"]) == (2, 2)
     assert numbers["top1"] == 100
 

@@ -14,6 +14,7 @@ from watchword.datasets.label_lists import load_labels
 from watchword.datasets.splits import unseen_draw
 from watchword.errors import ConfigError
 from watchword.tasks.classification import evaluate
+from watchword.tasks.protocols import ListedVideos
 from watchword.training import load_recipe, run
 from watchword.training.schema import EvaluationData, VideosData
 from watchword.xclip import XClip
@@ -26,12 +27,13 @@ def test_a_split_of_split_files_with_shots(tmp_path: Path) -> None:
     data = VideosData(
         kind="videos", annotations=tmp_path, held_out=tmp_path, root=Path("videos"), classes="hmdb51-raw", split=1, shots=2, seed=3
     )
-    (train, held_out), class_names = data.lists()
-    assert class_names == load_labels("hmdb51-raw").labels
+    train_list, held_out_list = data.lists()
+    train, held_out = train_list.videos, held_out_list.videos
+    assert train_list.class_names == load_labels("hmdb51-raw").labels and held_out_list.protocol == "hmdb51-raw/split1/test"
     assert [label for _, label in train] == ["brush hair"] * 2 + ["wave"] * 2
     assert [path.as_posix() for path, _ in held_out[:3]] == [f"videos/brush_hair/brush_hair {n}.avi" for n in (6, 7, 8)]
     assert not {path for path, _ in train} & {path for path, _ in held_out}
-    (all_of_them, _), _ = data.model_copy(update={"shots": None}).lists()
+    all_of_them = data.model_copy(update={"shots": None}).lists()[0].videos
     assert len(all_of_them) == 12 and set(train) < set(all_of_them)
 
 
@@ -39,9 +41,12 @@ def test_without_a_class_list_the_classes_are_the_training_list_s(tmp_path: Path
     (tmp_path / "train.csv").write_text("path,label\na.mp4,yoga\nb.mp4,archery\n")
     (tmp_path / "val.csv").write_text("path,label\nc.mp4,yoga\n")
     data = VideosData(kind="videos", annotations=tmp_path / "train.csv", held_out=tmp_path / "val.csv")
-    lists, class_names = data.lists()
-    assert class_names == ("archery", "yoga")
-    assert lists == [[(tmp_path / "a.mp4", "yoga"), (tmp_path / "b.mp4", "archery")], [(tmp_path / "c.mp4", "yoga")]]
+    lists = data.lists()
+    assert lists[0].class_names == lists[1].class_names == ("archery", "yoga") and lists[1].protocol == "val.csv"
+    assert [one.videos for one in lists] == [
+        [(tmp_path / "a.mp4", "yoga"), (tmp_path / "b.mp4", "archery")],
+        [(tmp_path / "c.mp4", "yoga")],
+    ]
     with pytest.raises(ValidationError, match="split"):
         VideosData.model_validate({"kind": "videos", "annotations": "a", "held_out": "b", "split": 4})
 
@@ -56,9 +61,9 @@ def kinetics600(folder: Path) -> Path:
 def test_a_draw_of_a_protocol_is_trained_on(tmp_path: Path) -> None:
     source = kinetics600(tmp_path)
     values = {"kind": "videos", "annotations": source, "held_out": source, "protocol": "kinetics600_zero_shot", "draw": 2}
-    (train, held_out), class_names = VideosData.model_validate(values).lists()
-    assert class_names == unseen_draw(2) and len(train) == len(held_out) == 320
-    assert {label for _, label in train} == set(class_names)
+    train, held_out = VideosData.model_validate(values).lists()
+    assert train.class_names == held_out.class_names == unseen_draw(2) and len(train.videos) == len(held_out.videos) == 320
+    assert {label for _, label in train.videos} == set(train.class_names)
     with pytest.raises(ConfigError, match=r"choose data\.split or data\.draw"):
         VideosData.model_validate({**values, "draw": None}).lists()
     with pytest.raises(ValidationError, match="protocol"):
@@ -72,7 +77,7 @@ def test_an_evaluation_has_all_draws_and_their_classes(tmp_path: Path) -> None:
     draws = EvaluationData.model_validate(values).lists()
     assert [draw.class_names for draw in draws] == [unseen_draw(number) for number in (1, 2, 3)]
     (own,) = EvaluationData(annotations=values["annotations"], classes="kinetics600").lists()
-    assert own.name == "kinetics600" and len(own.class_names) == 600
+    assert own.protocol == "kinetics600" and len(own.class_names) == 600
 
 
 def test_zero_shot_is_evaluated_beside_training(tmp_path: Path) -> None:
@@ -99,6 +104,21 @@ def test_zero_shot_is_evaluated_beside_training(tmp_path: Path) -> None:
     after = evaluate(XClip.from_pretrained(tmp_path / "run" / "model"), lists["other.csv"], ["juggling", "sledding", "surfing"])
     assert results["num_other"] == 4 and results["other_top1"] == pytest.approx(after.top1)
     assert results["num_held_out"] == 2 and "other_top1_deviation" not in results
+
+    written = json.loads((tmp_path / "run" / "results.json").read_text())
+    own = ListedVideos(**vars(load_recipe(path).data.lists()[1]), source="", subset=False)  # type: ignore[union-attr]
+    held_out = own.evaluate(XClip.from_pretrained(tmp_path / "run" / "model"))
+    assert written["held_out_top1"] == pytest.approx(held_out.top1) and written["step"] == 2
+    for name in (
+        "protocol",
+        "num_classes",
+        "views",
+        "weights",
+        *(f"{what}_sha256" for what in ("weights", "classes", "videos", "annotations")),
+    ):
+        assert written[name] == held_out.as_dict()[name] is not None
+    (other,) = written["evaluations"]["other"]
+    assert other["num_classes"] == 3 and other["classes_sha256"] == after.settings["classes_sha256"]
 
     written = json.loads((tmp_path / "run" / "recipe.json").read_text())
     (tmp_path / "run" / "recipe.json").write_text(json.dumps({name: value for name, value in written.items() if name != "templates"}))

@@ -48,7 +48,7 @@ def evaluate(
     random_clips: int | None = typer.Option(
         None, "--random-clips", metavar="SEED", min=0, help="Draw the clips at random, as the released test did."
     ),
-    out: Path | None = typer.Option(None, "--out", "-o", help="Folder for results.json, videos.csv and confusion.png."),
+    out: Path | None = typer.Option(None, "--out", "-o", help="Folder for results.json and, of a list, videos.csv and confusion.png."),
     device: str = typer.Option("auto", "--device", help="auto, cpu, cuda, ..."),
     precision: Precision = typer.Option(Precision.float32, "--precision"),
     clips: Path = typer.Option(
@@ -66,7 +66,7 @@ def evaluate(
     Without ANNOTATIONS: on clips of the playground's combinations that training never showed, among all its phrases.
     """
     if annotations is None:
-        _playground(model, clips, num_clips, seed, as_json)
+        _playground(context, model, clips, num_clips, seed, as_json, out)
         return
     with warnings_as_notes():
         from ..report.confusion import confusion
@@ -87,7 +87,7 @@ def evaluate(
     failed = {video.path: video for result in results for video in result.failed}
     for video in failed.values():
         note(f"failed: {' '.join(video.error.split())}")
-    made = {"command": shlex.join(["watchword", *context.obj]), "model": model}
+    made = _made(context, model)
     numbers = results[0].as_dict() if len(results) == 1 else averaged(str(protocol), results)
     if as_json:
         print(json.dumps({**made, **numbers}, indent=None if out is None else 1))
@@ -154,15 +154,23 @@ def _print_one(result: ClassificationResult) -> None:
         print(f"the {_SHOWN} hardest of {len(rows)} classes; --json and --out give all")
 
 
-def _playground(model: str, clips: Path, num_clips: int, seed: int, as_json: bool) -> None:
+def _made(context: typer.Context, model: str) -> dict[str, str]:
+    return {"command": shlex.join(["watchword", *context.obj]), "model": model}
+
+
+def _playground(context: typer.Context, model: str, clips: Path, num_clips: int, seed: int, as_json: bool, out: Path | None) -> None:
     from ..tasks.playground import evaluate as measure
     from ..xclip import XClip
 
     note(f"playground: {num_clips} clips in {clips}, seed {seed}")
     with warnings_as_notes():
         result = measure(XClip.from_pretrained(model), clips, num_clips=num_clips, seed=seed)
+    numbers = {**_made(context, model), "seed": seed, **result.as_dict()}
+    if out is not None:
+        _write_numbers(out, numbers)
+        note(f"wrote results.json into {out}")
     if as_json:
-        print(json.dumps({"model": model, "seed": seed, **result.as_dict()}))
+        print(json.dumps(numbers))
         return
     print(f"{result.num_clips} clips, {result.num_phrases} phrases; percent right:")
     for name in ("top1", "shape", "colour", "action"):

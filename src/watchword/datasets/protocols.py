@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from ..errors import ConfigError
-from .annotations import Part, class_finder, class_list, read_annotations
+from .annotations import Part, class_finder, class_list, hash_annotations, read_annotations
 from .label_lists import named_labels
 from .splits import of_classes, unseen_draw
 
@@ -40,12 +40,17 @@ REPEATS = (1, 2, 3)
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolVideos:
-    """One split or draw of a protocol. ``name``: such as ``hmdb51/split1/test``. ``split``: of the list, None if it has none."""
+    """Labelled videos and the class names they are told apart by.
 
-    name: str
-    split: int | None
+    Attributes:
+        protocol: such as ``hmdb51/split1/test``.
+        annotations_sha256: of the list's bytes; None for class folders, which have no list.
+    """
+
+    protocol: str
     videos: list[tuple[Path, str]]
     class_names: tuple[str, ...]
+    annotations_sha256: str | None
 
 
 def list_name(annotations: str | Path, *, classes: str | None = None, split: int | None = None, part: Part | None = None) -> str:
@@ -89,26 +94,30 @@ def protocol_videos(
     if len(class_names) != (size := len(named_labels(protocol.classes).labels)):
         raise ConfigError(f"{name} has {size} classes, but the class list {called} has {len(class_names)}")
     if protocol.repeated == "split":
-        numbers = REPEATS if split is None else (split,)
-        read = [(number, read_annotations(annotations, root=root, classes=wanted, split=number, part=part)) for number in numbers]
         return [
-            ProtocolVideos(name=f"{name}/split{number}/{part}", split=number, videos=videos, class_names=class_names)
-            for number, videos in read
+            ProtocolVideos(
+                protocol=f"{name}/split{number}/{part}",
+                videos=read_annotations(annotations, root=root, classes=wanted, split=number, part=part),
+                class_names=class_names,
+                annotations_sha256=hash_annotations(annotations, split=number, part=part),
+            )
+            for number in (REPEATS if split is None else (split,))
         ]
     videos = read_annotations(annotations, root=root, classes=wanted)
+    whole = ProtocolVideos(protocol=name, videos=videos, class_names=class_names, annotations_sha256=hash_annotations(annotations))
     if protocol.repeated is None:
-        return [ProtocolVideos(name=name, split=None, videos=videos, class_names=class_names)]
-    numbers = REPEATS if draw is None else (draw,)
-    return [_drawn(f"{name}/draw{number}", videos, class_names, unseen_draw(number), called) for number in numbers]
+        return [whole]
+    return [_drawn(whole, number, called) for number in (REPEATS if draw is None else (draw,))]
 
 
-def _drawn(name: str, videos: list[tuple[Path, str]], class_names: tuple[str, ...], drawn: tuple[str, ...], called: str) -> ProtocolVideos:
-    find = class_finder(class_names, numbered=False)
+def _drawn(whole: ProtocolVideos, number: int, called: str) -> ProtocolVideos:
+    name, drawn = f"{whole.protocol}/draw{number}", unseen_draw(number)
+    find = class_finder(whole.class_names, numbered=False)
     spelled = {label: find(label) for label in drawn}
     if lacking := [label for label, name_there in spelled.items() if name_there is None]:
         raise ConfigError(f"{name}: the class list {called} lacks {lacking[0]!r}, one of the {len(drawn)} classes of this draw")
     names = tuple(name_there for name_there in spelled.values() if name_there is not None)
-    chosen = of_classes(videos, names)
+    chosen = of_classes(whole.videos, names)
     if not chosen:
-        raise ConfigError(f"{name}: none of the {len(videos)} videos is of the {len(names)} classes of this draw")
-    return ProtocolVideos(name=name, split=None, videos=chosen, class_names=names)
+        raise ConfigError(f"{name}: none of the {len(whole.videos)} videos is of the {len(names)} classes of this draw")
+    return replace(whole, protocol=name, videos=chosen, class_names=names)

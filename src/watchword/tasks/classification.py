@@ -6,7 +6,6 @@ Within a ``torch.distributed`` group each process reads and scores its share of 
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -24,6 +23,7 @@ from ..datasets.annotations import class_finder
 from ..datasets.splits import Protocol
 from ..errors import InputError, LabelError, WatchwordError
 from ..media import DEFAULT_LIMITS, Limits
+from ..weights.states import hash_state
 from ..xclip.inputs import to_tensor
 from ..xclip.labels import clean_labels, encode_labels, evaluating, own_classes, score_labels
 from ..xclip.model import XClip
@@ -77,7 +77,7 @@ def evaluate(
     names = _checked_names(class_names)
     find = class_finder(names, numbered=False)
     labelled = [(Path(path), find(label) or label) for path, label in videos]
-    record = Protocol.of(protocol, names, labelled, subset=subset)
+    record = Protocol.of(protocol, names, labelled, subset=subset, annotations_sha256=annotations_sha256)
     numbers = {name: number for number, name in enumerate(names)}
     if model.config.weights == "random":
         warnings.warn("these weights were never trained: the accuracy is chance", UserWarning, stacklevel=2)
@@ -96,10 +96,8 @@ def evaluate(
             "image_size": model.config.image_size,
             "views": str(views),
             "precision": tagger.precision,
-            "weights_sha256": _hash_weights(model),
-            "classes_sha256": record.classes_sha256,
-            "videos_sha256": record.videos_sha256,
-            "annotations_sha256": annotations_sha256,
+            "weights_sha256": hash_state(model.state_dict()),
+            **record.hashes(),
         },
     )
     if not result.read:
@@ -204,11 +202,3 @@ def _ranked(video: _Video, shares: npt.NDArray[np.float64], notes: tuple[str, ..
         probability=float(shares[video.label]),
         warnings=notes,
     )
-
-
-def _hash_weights(model: XClip) -> str:
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
-    return digest.hexdigest()

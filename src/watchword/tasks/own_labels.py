@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..datasets.annotations import hash_annotations
 from ..files import write_text
 from ..training.own_labels import Plan, choose_start, prepare
 from ..training.recipes import run
@@ -48,8 +50,9 @@ def learn(
 ) -> Learned:
     """Train on the class folders in ``folder`` and write the run into ``out``; killed and started again, it goes on.
 
-    ``out`` gets the lists and the recipe (see ``training.own_labels.prepare``), the run, ``model/`` and ``held_out_videos.csv``.
-    ``model`` are the weights to start from, see ``choose_start``. ``report`` is told what happens.
+    ``out`` gets the lists and the recipe (see ``training.own_labels.prepare``), the run, ``model/``, and of the held-out clips
+    ``held_out_results.json`` (before and after) and ``held_out_videos.csv``. ``model`` are the weights to start from, see
+    ``choose_start``. ``report`` is told what happens.
 
     Raises:
         ConfigError: the folder or ``out`` cannot be used, see ``prepare``.
@@ -66,7 +69,8 @@ def learn(
     )
 
     def measure(weights: XClip) -> ClassificationResult:
-        return evaluate(weights.to(device), plan.held_out, plan.class_names, protocol="held-out clips")
+        digest = hash_annotations(out / "held_out.csv")
+        return evaluate(weights.to(device), plan.held_out, plan.class_names, protocol="held-out clips", annotations_sha256=digest)
 
     before = measure(start)
     report(f"before: {before.top1:.0f} % of the held-out clips right (by chance {100 / len(plan.class_names):.0f} %)")
@@ -74,4 +78,5 @@ def learn(
     after = measure(XClip.from_pretrained(out / "model"))
     report(f"after: {after.top1:.0f} %")
     write_text(out / "held_out_videos.csv", after.as_csv())
+    write_text(out / "held_out_results.json", json.dumps({**after.as_dict(), "before": before.as_dict()}, indent=1) + "\n")
     return Learned(folder=out, plan=plan, before=before, after=after)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..datasets.annotations import Part, class_finder, class_list, hash_annotations, load_list, read_annotations
-from ..datasets.protocols import ProtocolName, list_name, protocol_videos
+from ..datasets.protocols import ProtocolName, ProtocolVideos, list_name, protocol_videos
 from ..errors import ConfigError, LabelError
 from ..xclip.config import XClipConfig
 from ..xclip.model import XClip
@@ -18,22 +18,16 @@ __all__ = ["ListedVideos", "listed_videos"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListedVideos:
+class ListedVideos(ProtocolVideos):
     """Labelled videos and their candidates.
 
     Attributes:
-        protocol: such as ``hmdb51/split1/test``.
         source: where the class names come from, in words.
         subset: the videos need not show all classes.
-        annotations_sha256: of the list's bytes; None for class folders, which have no list.
     """
 
-    protocol: str
-    videos: list[tuple[Path, str]]
-    class_names: tuple[str, ...]
     source: str
     subset: bool
-    annotations_sha256: str | None
 
     def evaluate(self, model: XClip, *, subset: bool = False, **options: Any) -> ClassificationResult:
         """``classification.evaluate`` of these videos; ``subset`` and the other options are its own."""
@@ -71,17 +65,7 @@ def listed_videos(
     """
     if protocol is not None:
         found = protocol_videos(protocol, annotations, root=root, classes=classes, split=split, draw=draw, part=part)
-        return [
-            ListedVideos(
-                protocol=one.name,
-                videos=one.videos,
-                class_names=one.class_names,
-                source="those of the protocol",
-                subset=False,
-                annotations_sha256=hash_annotations(annotations, split=one.split, part=part),
-            )
-            for one in found
-        ]
+        return [ListedVideos(**vars(one), source="those of the protocol", subset=False) for one in found]
     if draw is not None:
         raise ConfigError(f"draw {draw} was asked for, but only a protocol has draws: kinetics600_zero_shot")
     return [_without_protocol(annotations, config, root=root, classes=classes, split=split, part=part if split else None)]

@@ -1,8 +1,9 @@
 """The loop, for every model and every recipe: what one step computes is the program's affair.
 
 A run is a folder. It holds ``state.pt`` (what to resume from), ``metrics.jsonl`` and TensorBoard curves, ``settings.json`` and, in the
-end, ``model/``. Killed at any moment and started again, it goes on where the last state was and ends with the same weights, bit for bit
-on the CPU with the same number of threads: the data order, augmentations and dropout of a step depend on the seed and the step alone.
+end, ``model/`` and ``results.json``. Killed at any moment and started again, it goes on where the last state was and ends with the
+same weights, bit for bit on the CPU with the same number of threads: the data order, augmentations and dropout of a step depend on the
+seed and the step alone.
 
 Several processes (``parallel``) compute each step on shares of its batch. Only the first of them writes.
 """
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from itertools import accumulate, pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import torch
@@ -23,6 +26,7 @@ from .. import processes
 from ..datasets import batches
 from ..errors import ConfigError
 from ..files import write_text
+from ..weights.states import hash_state
 from .log import NoLog, RunLog
 from .measures import Waiting, peak_memory_megabytes
 from .optimizers import Optimizers
@@ -31,6 +35,8 @@ from .schedule import released_rate, warmup_cosine
 from .settings import OptimizerSettings, TrainingSettings
 
 __all__ = ["Program", "train"]
+
+NO_RECORD: Mapping[str, Any] = MappingProxyType({})
 
 
 class Program(Protocol):
@@ -69,10 +75,13 @@ class Program(Protocol):
         ...
 
 
-def train(program: Program, settings: TrainingSettings, folder: str | Path, *, progress: bool = True) -> dict[str, Any]:
+def train(
+    program: Program, settings: TrainingSettings, folder: str | Path, *, progress: bool = True, record: Mapping[str, Any] = NO_RECORD
+) -> dict[str, Any]:
     """Run ``program`` in ``folder`` to the end, resuming if the folder holds an unfinished run of the same settings.
 
-    Returns the final evaluation. Raises ConfigError if the folder belongs to a run with other settings.
+    Returns the final evaluation, which ``results.json`` has with ``record``, what it was measured on. Raises ConfigError if the folder
+    belongs to a run with other settings.
     """
     folder = Path(folder)
     first = processes.rank() == 0
@@ -127,6 +136,7 @@ def train(program: Program, settings: TrainingSettings, folder: str | Path, *, p
     weights = layout.weights()
     if first:
         program.save(folder / "model", weights)
+        _write_results(folder, settings.num_steps, results, weights, record)
     return results
 
 
@@ -138,6 +148,11 @@ def _claim(folder: Path, program: Program, settings: TrainingSettings) -> None:
     if path.exists() and path.read_text() != text:
         raise ConfigError(f"{folder} holds a run with other settings (see settings.json there); name another folder or delete it")
     write_text(path, text)
+
+
+def _write_results(folder: Path, step: int, results: dict[str, Any], weights: dict[str, Tensor], record: Mapping[str, Any]) -> None:
+    made = {"program": "watchword train", "step": step, "weights_sha256": hash_state(weights)}
+    write_text(folder / "results.json", json.dumps({**made, **record, **results}, indent=1) + "\n")
 
 
 def _load(dataset: Dataset[dict[str, Any]], settings: TrainingSettings, start: int) -> DataLoader[dict[str, Any]]:

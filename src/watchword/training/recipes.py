@@ -15,6 +15,8 @@ import yaml
 from pydantic import ValidationError
 
 from ..datasets.playground import PlaygroundClips, PlaygroundStills
+from ..datasets.protocols import ProtocolVideos
+from ..datasets.splits import Protocol
 from ..datasets.videos import VideoClips
 from ..errors import ConfigError
 from ..files import write_text
@@ -29,7 +31,7 @@ from ..xclip.model import XClip
 from ..xclip.recipe import ImageTextProgram, SupervisedProgram, expand_to_video, trained_parameters
 from .loop import Program, train
 from .parallel import in_turn, is_first, joined
-from .schema import Checked, EvaluationData, ImageTextRecipe, Recipe, SupervisedRecipe, VideosData
+from .schema import Checked, ImageTextRecipe, Recipe, SupervisedRecipe, VideosData
 from .tiny import shrink
 
 __all__ = ["Recipe", "load_recipe", "run"]
@@ -120,7 +122,8 @@ def run(
         torch.manual_seed(recipe.training.seed)
         report("preparing the data")
         with in_turn():
-            program = _image_text(recipe, folder.parent) if isinstance(recipe, ImageTextRecipe) else _supervised(recipe, folder.parent)
+            beside = folder.parent
+            program, record = _image_text(recipe, beside) if isinstance(recipe, ImageTextRecipe) else _supervised(recipe, beside)
         if is_first():
             _claim(recipe, folder)
         settings = recipe.training.for_samples(len(program.dataset)).model_copy(update={"device": device})
@@ -129,7 +132,7 @@ def run(
             f"{program.name}: {trained_parameters(program.model)} on {len(program.dataset)} samples, "
             f"{settings.num_steps} steps of {settings.batch_size}"
         )
-        return train(program, settings, folder, progress=progress)
+        return train(program, settings, folder, progress=progress, record={"weights": recipe.name, "views": "1x1", **record})
 
 
 def _claim(recipe: ImageTextRecipe | SupervisedRecipe, folder: Path) -> None:
@@ -158,7 +161,8 @@ def _config(recipe: ImageTextRecipe | SupervisedRecipe, class_names: Sequence[st
     return XClipConfig.from_dict({**values, "weights": recipe.name, "class_names": tuple(class_names)})
 
 
-def _image_text(recipe: ImageTextRecipe, beside: Path) -> Program:
+def _image_text(recipe: ImageTextRecipe, beside: Path) -> tuple[Program, dict[str, Any]]:
+    """The program, and what its results are measured on."""
     config = _config(recipe)
     stills, held_out = (
         PlaygroundStills(count, size=config.image_size, seed=seed, cache_folder=beside / "cache")
@@ -169,19 +173,22 @@ def _image_text(recipe: ImageTextRecipe, beside: Path) -> Program:
         values = recipe.beginning.model_dump()
         frames = torch.as_tensor(np.array(stills.frames[: values.pop("num_frames")]))
         begin_small(model, to_tensor(frames, config.preprocessing), **values)
-    return ImageTextProgram(model, stills, held_out=held_out)
+    record = Protocol.of(f"playground stills, seed {recipe.data.seed + 1}", held_out.captions, [], subset=True)
+    return ImageTextProgram(model, stills, held_out=held_out), {**record.as_dict(), "videos_sha256": None}
 
 
-def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
+def _supervised(recipe: SupervisedRecipe, beside: Path) -> tuple[Program, dict[str, Any]]:
+    """The program, and what its results are measured on."""
     data: Any = recipe.data
     start = _start(recipe)
     if isinstance(data, VideosData):
-        lists, class_names = data.lists()
-        config = _config(recipe, class_names, start)
+        lists = data.lists()
+        config = _config(recipe, lists[0].class_names, start)
         samples: list[Any] = [
-            VideoClips(videos, config.class_names, config, training=training, seed=recipe.training.seed, augment=recipe.augment)
-            for videos, training in zip(lists, (True, False), strict=True)
+            VideoClips(listed.videos, config.class_names, config, training=training, seed=recipe.training.seed, augment=recipe.augment)
+            for listed, training in zip(lists, (True, False), strict=True)
         ]
+        record = _measured_on(lists[1])
     else:
         config = _config(recipe, PHRASES, start)
         sizes: dict[str, Any] = dict(num_frames=config.num_frames, size=config.image_size, cache_folder=beside / "cache")
@@ -190,6 +197,11 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
             PlaygroundClips(data.num_held_out, seed=data.seed + 1, split="unseen", **sizes),
             PlaygroundClips(data.num_held_out, seed=data.seed + 2, split="train", **sizes),
         ]
+        called = f"playground/unseen, {data.num_held_out} clips rendered by seed {data.seed + 1}"
+        record = {**Protocol.of(called, PHRASES, [], subset=True).as_dict(), "videos_sha256": None}
+    others = {name: evaluation.lists() for name, evaluation in recipe.evaluations.items()}
+    if others:
+        record["evaluations"] = {name: [_measured_on(one) for one in each] for name, each in others.items()}
     model = XClip(config) if start is None else expand_to_video(start, config)
     with torch.no_grad():
         if recipe.position_std is not None and model.mit is not None:
@@ -205,7 +217,7 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
         templates=recipe.templates,
         num_vectors=recipe.num_context_vectors,
     )
-    return SupervisedProgram(
+    program = SupervisedProgram(
         model,
         samples[0],
         class_names=config.class_names,
@@ -214,13 +226,18 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
         mixing=Mixing(**recipe.mixing.model_dump()) if recipe.mixing else None,
         held_out=dict(zip(("held_out", "seen"), samples[1:], strict=False)),
         head=head(config.class_names),
-        evaluations={name: _evaluation(data, config) for name, data in recipe.evaluations.items()},
+        evaluations={
+            name: [(VideoClips(one.videos, one.class_names, config, training=False, seed=0), one.class_names) for one in each]
+            for name, each in others.items()
+        },
         head_for=head,
     )
+    return program, record
 
 
-def _evaluation(data: EvaluationData, config: XClipConfig) -> list[tuple[VideoClips, tuple[str, ...]]]:
-    return [(VideoClips(one.videos, one.class_names, config, training=False, seed=0), one.class_names) for one in data.lists()]
+def _measured_on(listed: ProtocolVideos) -> dict[str, Any]:
+    digest = listed.annotations_sha256
+    return Protocol.of(listed.protocol, listed.class_names, listed.videos, subset=True, annotations_sha256=digest).as_dict()
 
 
 def _start(recipe: SupervisedRecipe) -> XClip | None:

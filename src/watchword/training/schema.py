@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ..datasets.annotations import Part, class_list, read_annotations
+from ..datasets.annotations import Part, class_list, hash_annotations, read_annotations
 from ..datasets.protocols import ProtocolName, ProtocolVideos, list_name, protocol_videos
 from ..datasets.splits import draw_shots
 from ..errors import ConfigError
@@ -64,7 +65,8 @@ class _Listed(Checked):
         videos = read_annotations(source, root=self.root, classes=self.classes, split=self.split, part=which)
         names = sorted({label for _, label in videos}) if self.classes is None else class_list(self.classes)[0]
         name = list_name(source, classes=self.classes, split=self.split, part=which)
-        return [ProtocolVideos(name=name, split=self.split, videos=videos, class_names=tuple(names))]
+        digest = hash_annotations(source, split=self.split, part=which)
+        return [ProtocolVideos(protocol=name, videos=videos, class_names=tuple(names), annotations_sha256=digest)]
 
 
 class VideosData(_Listed):
@@ -80,13 +82,14 @@ class VideosData(_Listed):
     shots: int | None = Field(default=None, gt=0)
     seed: int = Field(default=0, ge=0)
 
-    def lists(self) -> tuple[list[list[tuple[Path, str]]], tuple[str, ...]]:
-        """The videos to train on and those held out, and the class names."""
+    def lists(self) -> tuple[ProtocolVideos, ProtocolVideos]:
+        """The videos to train on, whose class names count, and those held out."""
         (train, *more), (held_out, *_) = self._read(self.annotations, "train"), self._read(self.held_out, "test")
         if more:
             raise ConfigError(f"data.protocol is {self.protocol}: choose data.split or data.draw, 1, 2 or 3")
-        videos = train.videos if self.shots is None else draw_shots(train.videos, self.shots, seed=self.seed)
-        return [videos, held_out.videos], train.class_names
+        if self.shots is not None:
+            train = replace(train, videos=draw_shots(train.videos, self.shots, seed=self.seed))
+        return train, replace(held_out, class_names=train.class_names)
 
 
 class EvaluationData(_Listed):

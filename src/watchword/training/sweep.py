@@ -107,7 +107,6 @@ def _train(row: Row, seed: int, change: dict[str, Any], folder: Path, out: Path,
     )
     if done.returncode:
         return f"failed: {(done.stderr.strip().splitlines() or ['no word why'])[-1]}"
-    write_text(out / "results.json", done.stdout)
     return "done"
 
 
