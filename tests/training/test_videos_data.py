@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from tiny_clips import tiny_model, write_video
-from watchword.datasets.annotations import write_annotations
+from watchword.datasets.annotations import read_annotations, write_annotations
 from watchword.datasets.label_lists import load_labels
 from watchword.datasets.splits import unseen_draw
 from watchword.errors import ConfigError
@@ -128,3 +128,29 @@ def test_zero_shot_is_evaluated_beside_training(tmp_path: Path) -> None:
     for change, said in (({"head": "linear"}, "cannot"), ({"evaluations": {"seen": {"annotations": "x"}}}, "cannot be called 'seen'")):
         with pytest.raises(ConfigError, match=said):
             load_recipe(path, change)
+
+
+def test_the_drawn_videos_are_written_for_others_to_use(tmp_path: Path) -> None:
+    videos = tmp_path / "videos"
+    for name, first in (("tai_chi", 0), ("yoga", 3)):
+        (videos / name).mkdir(parents=True)
+        for number in range(first, first + 3):
+            write_video(videos / name / f"{number}, new.mp4", num_frames=5 + number)
+    data = {"kind": "videos", "annotations": str(videos), "held_out": str(videos), "shots": 2, "seed": 5}
+    recipe = {
+        "program": "supervised",
+        "name": "tiny",
+        "model": tiny_model().config.as_dict() | {"class_names": (), "weights": "tests"},
+        "data": data,
+        "training": {"num_steps": 1, "batch_size": 2, "optimizer": {"learning_rate": 0.001}},
+    }
+    path = tmp_path / "recipe.yaml"
+    path.write_text(json.dumps(recipe))
+    run(load_recipe(path), tmp_path / "run", progress=False)
+    drawn = VideosData.model_validate(data).lists()[0].videos
+    elsewhere = read_annotations(tmp_path / "run" / "shots.csv", root="other disk")
+    assert elsewhere == [(Path("other disk") / video.relative_to(videos), label) for video, label in drawn] and len(drawn) == 4
+    again = VideosData(kind="videos", annotations=tmp_path / "run" / "shots.csv", held_out=videos, root=videos).lists()[0]
+    assert again.videos == drawn
+    run(load_recipe(path, {"data.shots": None}), tmp_path / "all", progress=False)
+    assert not (tmp_path / "all" / "shots.csv").exists()

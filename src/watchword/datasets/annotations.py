@@ -91,12 +91,18 @@ def read_annotations(
     return [(path, name) for path, name in named if name is not None]
 
 
-def write_annotations(path: str | Path, videos: Sequence[Video]) -> None:
-    """Write the videos as a CSV with the columns ``path`` and ``label`` that `read_annotations` reads, with absolute paths."""
+def write_annotations(path: str | Path, videos: Sequence[Video], *, root: str | Path | None = None) -> None:
+    """Write the videos as a CSV with the columns ``path`` and ``label`` that `read_annotations` reads.
+
+    Paths are absolute, or those below ``root`` relative to it, for whoever has the videos elsewhere.
+    """
+    below = None if root is None else os.path.abspath(root)
+    paths = [Path(os.path.abspath(video)) for video, _ in videos]
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\r\n")  # the lone \r of a name is only quoted so
     writer.writerow(["path", "label"])
-    writer.writerows([os.path.abspath(video), label] for video, label in videos)
+    for video, (_, label) in zip(paths, videos, strict=True):
+        writer.writerow([video.relative_to(below).as_posix() if below and video.is_relative_to(below) else video, label])
     write_text(Path(path), out.getvalue())
 
 

@@ -14,6 +14,7 @@ import torch
 import yaml
 from pydantic import ValidationError
 
+from ..datasets.annotations import write_annotations
 from ..datasets.playground import PlaygroundClips, PlaygroundStills
 from ..datasets.protocols import ProtocolVideos
 from ..datasets.splits import Protocol
@@ -113,7 +114,7 @@ def run(
 ) -> dict[str, Any]:
     """Train as the recipe says, in ``folder``, resuming what is there; rendered data is kept beside it, for other runs to use.
 
-    ``report`` is told what will be trained. Returns the final evaluation; the model is in ``folder/model``. Under torchrun the processes
+    Of a K-shot draw ``folder/shots.csv`` has the videos, relative to the root. ``report`` is told what will be trained. Returns the final evaluation; the model is in ``folder/model``. Under torchrun the processes
     work together, and all return the evaluation.
     """
     folder = Path(folder)
@@ -126,6 +127,9 @@ def run(
             program, record = _image_text(recipe, beside) if isinstance(recipe, ImageTextRecipe) else _supervised(recipe, beside)
         if is_first():
             _claim(recipe, folder)
+            data = recipe.data
+            if isinstance(data, VideosData) and data.shots is not None:
+                write_annotations(folder / "shots.csv", program.dataset.annotations, root=data.base)
         settings = recipe.training.for_samples(len(program.dataset)).model_copy(update={"device": device})
         program.parameter_groups(settings.optimizer)  # decides what is frozen
         report(

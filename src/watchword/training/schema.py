@@ -82,6 +82,11 @@ class VideosData(_Listed):
     shots: int | None = Field(default=None, gt=0)
     seed: int = Field(default=0, ge=0)
 
+    @property
+    def base(self) -> Path:
+        """What the paths of the training list are relative to."""
+        return self.root or (self.annotations if self.annotations.is_dir() else self.annotations.parent)
+
     def lists(self) -> tuple[ProtocolVideos, ProtocolVideos]:
         """The videos to train on, whose class names count, and those held out."""
         (train, *more), (held_out, *_) = self._read(self.annotations, "train"), self._read(self.held_out, "test")
