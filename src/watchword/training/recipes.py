@@ -114,8 +114,8 @@ def run(
 ) -> dict[str, Any]:
     """Train as the recipe says, in ``folder``, resuming what is there; rendered data is kept beside it, for other runs to use.
 
-    Of a K-shot draw ``folder/shots.csv`` has the videos, relative to the root. ``report`` is told what will be trained. Returns the final evaluation; the model is in ``folder/model``. Under torchrun the processes
-    work together, and all return the evaluation.
+    Of a K-shot draw ``folder/shots.csv`` has the videos, relative to the root. ``report`` is told what will be trained. Returns the
+    final evaluation; the model is in ``folder/model``. Under torchrun the processes work together, and all return the evaluation.
     """
     folder = Path(folder)
     with joined(recipe.training.device) as device:
