@@ -32,7 +32,7 @@ from .schema import SupervisedRecipe
 __all__ = ["Plan", "choose_settings", "choose_start", "prepare", "split_folder"]
 
 BUNDLED = "playground"
-UNUSABLE = ("missing", "unreadable", "same_content")  # kinds of problems; twins would stand on both sides of the split
+UNUSABLE = ("missing", "unreadable", "crashed", "same_content")  # kinds of problems; twins would stand on both sides of the split
 HELD_OUT_SHARE = 0.2
 
 CLIPS_SHOWN = 1000  # in all epochs, within these limits
