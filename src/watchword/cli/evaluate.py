@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..launched import is_first
 from .data import WhichPart
 from .notes import note, progress, warnings_as_notes, write_beside, writing
 from .tag import ALL_DONE, SOME_FAILED, Precision
@@ -61,29 +62,33 @@ def evaluate(
     """Measure a model on annotated videos: top-1, top-5, the mean of the classes, and which class is taken for which.
 
     Every video counts once. Those that cannot be read are named and counted apart. Exit codes: 0 all read, 1 some not, 2 nothing usable.
-    Over several splits or draws the mean and deviation are given, and --out gets a folder for each of them.
+    Over several splits or draws the mean and deviation are given, and --out gets a folder for each of them. Under torchrun the processes
+    share the videos.
 
     Without ANNOTATIONS: on clips of the playground's combinations that training never showed, among all its phrases.
     """
     if annotations is None:
-        _playground(context, model, clips, num_clips, seed, as_json, out)
+        _playground(context, model, clips, num_clips, seed, device, as_json, out)
         return
     with warnings_as_notes():
         from ..report.confusion import confusion
         from ..tasks.protocols import listed_videos
         from ..tasks.results import averaged
-        from ..xclip import XClip
+        from ..training.parallel import joined
         from ..xclip.tagging import find_device
         from ..xclip.views import Views
 
         chosen = Views.parse(views, random_seed=random_clips)
-        weights = XClip.from_pretrained(model).to(find_device(device))
         where: dict[str, Any] = {"protocol": protocol, "root": root, "classes": classes, "split": split, "draw": draw, "part": part.value}
         results = []
-        for listed in listed_videos(annotations, weights.config, **where):
-            num_classes = len(listed.class_names)
-            note(f"{listed.protocol}: {len(listed.videos)} videos among {num_classes} classes ({listed.source}); views {chosen}")
-            results.append(_measured(weights, listed, views=chosen, subset=subset, precision=precision.value))
+        with joined(str(find_device(device))) as own_device:
+            weights = _load(model, own_device)
+            for listed in listed_videos(annotations, weights.config, **where):
+                num_classes = len(listed.class_names)
+                note(f"{listed.protocol}: {len(listed.videos)} videos among {num_classes} classes ({listed.source}); views {chosen}")
+                results.append(_measured(weights, listed, views=chosen, subset=subset, precision=precision.value))
+    if not is_first():
+        return
     failed = {video.path: video for result in results for video in result.failed}
     for video in failed.values():
         note(f"failed: {' '.join(video.error.split())}")
@@ -102,6 +107,14 @@ def evaluate(
             write_beside(folder / "confusion.png", confusion(result))
         note(f"wrote results.json, videos.csv and confusion.png into {out}" + (", a folder for each" if len(results) > 1 else ""))
     raise typer.Exit(SOME_FAILED if failed else ALL_DONE)
+
+
+def _load(model: str, device: str) -> XClip:
+    from ..training.parallel import in_turn
+    from ..xclip import XClip
+
+    with in_turn():  # so that one process downloads
+        return XClip.from_pretrained(model).to(device)
 
 
 def _measured(weights: XClip, listed: ListedVideos, **options: Any) -> ClassificationResult:
@@ -158,13 +171,18 @@ def _made(context: typer.Context, model: str) -> dict[str, str]:
     return {"command": shlex.join(["watchword", *context.obj]), "model": model}
 
 
-def _playground(context: typer.Context, model: str, clips: Path, num_clips: int, seed: int, as_json: bool, out: Path | None) -> None:
+def _playground(
+    context: typer.Context, model: str, clips: Path, num_clips: int, seed: int, device: str, as_json: bool, out: Path | None
+) -> None:
     from ..tasks.playground import evaluate as measure
-    from ..xclip import XClip
+    from ..training.parallel import joined
+    from ..xclip.tagging import find_device
 
     note(f"playground: {num_clips} clips in {clips}, seed {seed}")
-    with warnings_as_notes():
-        result = measure(XClip.from_pretrained(model), clips, num_clips=num_clips, seed=seed)
+    with warnings_as_notes(), joined(str(find_device(device))) as own_device:
+        result = measure(_load(model, own_device), clips, num_clips=num_clips, seed=seed)
+    if not is_first():
+        return
     numbers = {**_made(context, model), "seed": seed, **result.as_dict()}
     if out is not None:
         _write_numbers(out, numbers)

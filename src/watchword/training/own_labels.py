@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import yaml
 
+from .. import processes
 from ..datasets.annotations import read_annotations, write_annotations
 from ..datasets.check import Problem, check_videos
 from ..datasets.label_lists import readable
@@ -178,7 +179,7 @@ def choose_settings(start: XClip, num_clips: int, *, seed: int, device: str, new
         "seed": seed,
         "num_steps": num_steps,
         "batch_size": batch_size,
-        "accumulation": -(-batch_size // fitting),
+        "accumulation": max(1, min(-(-batch_size // fitting), batch_size // processes.count())),  # every process has a clip of each part
         "precision": "float32" if torch.device(device).type == "cpu" else "bfloat16",
         "checkpoint_every": max(1, num_steps // 4),
         "evaluate_every": max(1, num_steps // 5),

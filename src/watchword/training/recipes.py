@@ -21,6 +21,7 @@ from ..datasets.splits import Protocol
 from ..datasets.videos import VideoClips
 from ..errors import ConfigError
 from ..files import write_text
+from ..launched import is_first
 from ..playground import PHRASES
 from ..xclip import clip_start
 from ..xclip.class_heads import make_head
@@ -31,7 +32,7 @@ from ..xclip.mixing import Mixing
 from ..xclip.model import XClip
 from ..xclip.recipe import ImageTextProgram, SupervisedProgram, expand_to_video, trained_parameters
 from .loop import Program, train
-from .parallel import in_turn, is_first, joined
+from .parallel import in_turn, joined
 from .schema import Checked, ImageTextRecipe, Recipe, SupervisedRecipe, VideosData
 from .tiny import shrink
 
