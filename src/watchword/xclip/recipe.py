@@ -64,6 +64,10 @@ class ImageTextProgram(_Program):
             tokenize(stills.captions, context_length=model.config.context_length) for stills in (dataset, held_out)
         )
 
+    @property
+    def metrics(self) -> list[str]:
+        return [f"caption_retrieval_{kind}" for kind, _ in enumerate(self.held_out[0, 0]["captions"], start=1)]
+
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
         return parameter_groups(self.model, optimizer, trained="all")
 
@@ -132,6 +136,10 @@ class SupervisedProgram(_Program):
         self.head = head or ClassHead(model, self.class_names, text_learns=trained in ("all", "text"))
         if list(self.head.parameters()):
             model.class_head = self.head  # so that it is optimised, spread and saved with the rest
+
+    @property
+    def metrics(self) -> list[str]:
+        return [f"{name}_top1" for name in (*self.held_out, *self.evaluations)]
 
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
         return parameter_groups(self.model, optimizer, trained=self.trained)
