@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +45,9 @@ def test_without_processes_the_work_is_done_here() -> None:
 def test_an_error_is_no_crash() -> None:
     with Workers(1) as workers, pytest.raises(ZeroDivisionError):
         list(workers.each(fail, [1]))
+
+
+def test_a_script_that_does_not_guard_its_start_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("from watchword.datasets.workers import Workers\nlist(Workers(1).each(abs, [1, 2]))\n")
+    done = subprocess.run([sys.executable, str(tmp_path / "script.py")], capture_output=True, text=True, timeout=60)
+    assert "InputError" in done.stderr.splitlines()[-1] and "__main__" in done.stderr.splitlines()[-1]

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
+from multiprocessing.process import BaseProcess
 from typing import TypeVar
+
+from ..errors import InputError
 
 __all__ = ["CRASHED", "Crashed", "Workers"]
 
@@ -48,6 +51,7 @@ class Workers:
         """``function`` of everything given, in that order; function, what is given and what is found must be picklable.
 
         When a process dies, those that were under way are done again, one at a time, so that only what kills its process is lost.
+        Raises InputError if no process can start, as in a script that does not guard its own start.
         """
         if self.num_processes == 0:
             yield from map(function, given)
@@ -91,11 +95,19 @@ def _is_broken(future: Future[Found]) -> bool:
 def _one_by_one(function: Callable[[Given], Found], given: Sequence[Given]) -> Iterator[Found | Crashed]:
     with ExitStack() as stack:
         pool: ProcessPoolExecutor | None = None
+        process: BaseProcess | None = None
         for one in given:
+            others = set(multiprocessing.active_children())
             pool = pool or stack.enter_context(_pool(1))
+            future = pool.submit(function, one)
+            process = next(iter(set(multiprocessing.active_children()) - others), process)
             try:
-                yield pool.submit(function, one).result()
-            except BrokenProcessPool:
+                yield future.result()
+            except BrokenProcessPool as error:
+                if process is not None and process.exitcode == 1:  # Python ended it, no signal: it never came to work
+                    raise InputError(
+                        "processes that read files cannot start; a script calls this under `if __name__ == '__main__':`"
+                    ) from error
                 pool = None
                 yield CRASHED
 

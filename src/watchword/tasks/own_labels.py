@@ -69,7 +69,7 @@ def learn(
 def _learn(folder: Path, out: Path, model: str | None, seed: int, device: str, progress: bool, report: Callable[[str], None]) -> Learned:
     with in_turn():
         name, start = choose_start(model, report)
-    plan = processes.of_first(lambda: prepare(folder, out, model=name, start=start, seed=seed, device=device))
+    plan = processes.of_first(lambda: prepare(folder, out, model=name, start=start, seed=seed, device=device, report=report))
     training = plan.recipe.training.model_copy(update={"device": device})  # each process has its own
     plan = replace(plan, recipe=plan.recipe.model_copy(update={"training": training}))
     for problem in plan.left_out:
