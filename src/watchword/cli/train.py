@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from ..errors import ConfigError, InputError
+from ..launched import is_first
 from .notes import note, warnings_as_notes, write_beside
 
 __all__ = ["train"]
@@ -52,7 +53,7 @@ def train(
     if model is not None or seed:
         raise InputError("--model and --seed go with --labels-from: change a recipe with --set start=... and --set training.seed=...")
     with warnings_as_notes():
-        from ..training import evaluate, is_first, load_recipe, run
+        from ..training import evaluate, load_recipe, run
         from ..xclip.tagging import find_device
         from ..xclip.views import Views
 
@@ -74,6 +75,8 @@ def _learn(folder: Path, out: Path, *, model: str | None, seed: int, device: str
         from ..xclip.tagging import find_device
 
         learned = learn(folder, out, model=model, seed=seed, device=str(find_device(device)), progress=progress, report=note)
+        if not is_first():
+            return
         write_beside(out / "report.html", page(learned).encode("utf-8", "backslashreplace"))
     note(f"the report is {out / 'report.html'}; the model: watchword tag CLIP --model {learned.model_path}")
     before, after = learned.before, learned.after

@@ -158,8 +158,9 @@ def _run(sweep: Sweep, row: Row, seed: int, folder: Path, device: str, num_threa
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
         return f"failed: {(done.stderr.strip().splitlines() or ['no word why'])[-1]}"
-    _place(folder, row, seed).mkdir(parents=True, exist_ok=True)
-    write_text(_place(folder, row, seed) / "results.json", done.stdout)
+    if row.evaluate is not None:  # a training writes its results itself
+        _place(folder, row, seed).mkdir(parents=True, exist_ok=True)
+        write_text(_place(folder, row, seed) / "results.json", done.stdout)
     return "done"
 
 

@@ -41,6 +41,7 @@ def shrink(values: dict[str, Any]) -> dict[str, Any]:
     tiny = deepcopy(values)
     model, data, training = (tiny.get(key) or {} for key in ("model", "data", "training"))
     expanded = str(tiny.pop("start", None)).startswith(PREFIX) or "architecture" in model
+    tiny.pop("evaluations", None)
     sizes = {"architecture": _ARCHITECTURE} if expanded else _SIZES
     frames = min(int(model.get("num_frames", 8)), _MAX_FRAMES)
     tiny["model"] = {key: value for key, value in model.items() if key != "preprocessing"} | sizes | {"num_frames": frames}
@@ -51,6 +52,8 @@ def shrink(values: dict[str, Any]) -> dict[str, Any]:
     length = {"num_steps": _NUM_STEPS, "batch_size": _BATCH_SIZE, "evaluate_every": None, "checkpoint_every": _NUM_STEPS, "num_workers": 0}
     optimizer = {key: value for key, value in training.get("optimizer", {}).items() if not key.startswith("warmup")} | {"warmup_steps": 1}
     tiny["training"] = {key: value for key, value in training.items() if key != "num_epochs"} | length | {"optimizer": optimizer}
+    if "keep_best" in training:
+        tiny["training"]["evaluate_every"] = _NUM_STEPS // 2
     if "accumulation" in training:
         tiny["training"]["accumulation"] = min(int(training["accumulation"]), 2)
     return tiny

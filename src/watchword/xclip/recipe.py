@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -72,6 +75,10 @@ class ImageTextProgram(_Program):
         self.model, self.dataset, self.held_out = model, dataset, held_out
         self.token_ids, self.held_out_ids = (model.tokenize(stills.captions) for stills in (dataset, held_out))
 
+    @property
+    def metrics(self) -> list[str]:
+        return [f"caption_retrieval_{kind}" for kind, _ in enumerate(self.held_out[0, 0]["captions"], start=1)]
+
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
         return parameter_groups(self.model, optimizer, trained="all")
 
@@ -113,6 +120,8 @@ class SupervisedProgram(_Program):
         mixing: mixup and cutmix of the training clips, or None.
         held_out: data sets of the same kind by name, for ``evaluate``.
         head: how classes are scored, see ``class_heads.make_head``; by their names if None.
+        evaluations: for ``evaluate``, data sets with class names of their own by name, each of one name a split or draw.
+        head_for: the head of such names, made anew for each evaluation as the text may have learned since.
     """
 
     name = "supervised"
@@ -128,13 +137,20 @@ class SupervisedProgram(_Program):
         mixing: Mixing | None,
         held_out: Mapping[str, Any],
         head: nn.Module | None = None,
+        evaluations: Mapping[str, Sequence[tuple[Any, tuple[str, ...]]]] = MappingProxyType({}),
+        head_for: Callable[[tuple[str, ...]], nn.Module] | None = None,
     ) -> None:
-        self.model, self.dataset, self.held_out = model, dataset, held_out
+        self.model, self.dataset, self.held_out, self.evaluations = model, dataset, held_out, evaluations
+        self.head_for = head_for or partial(ClassHead, model, text_learns=False)
         self.class_names, self.trained, self.label_smoothing = tuple(class_names), trained, label_smoothing
         self.mixing = mixing
         self.head = head or ClassHead(model, self.class_names, text_learns=trained in ("all", "text"))
         if list(self.head.parameters()):
             model.class_head = self.head  # so that it is optimised, spread and saved with the rest
+
+    @property
+    def metrics(self) -> list[str]:
+        return [f"{name}_top1" for name in (*self.held_out, *self.evaluations)]
 
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
         return parameter_groups(self.model, optimizer, trained=self.trained)
@@ -161,27 +177,39 @@ class SupervisedProgram(_Program):
         return video, targets
 
     def evaluate(self, *, num_views: int = 1) -> dict[str, Any]:
-        """Top-1 in percent over each of the held-out sets, every clip counted once. The views of a clip are the first epochs of its set,
-        and the probabilities of the classes are added over them (section 13.1).
+        """Top-1 in percent over each of the held-out sets, every clip counted once; of several sets of one name also the deviation.
+
+        The views of a clip are the first epochs of its set, and the probabilities of the classes are added over them (section 13.1).
         """
         results: dict[str, Any] = {}
         for name, dataset in self.held_out.items():
-            own = processes.share(len(dataset))
-            num_right = sum(self._num_right(dataset, own[start : start + 32], num_views) for start in range(0, len(own), 32))
-            right, counted = (sum(numbers) for numbers in zip(*processes.gather((num_right, len(own))), strict=True))
-            results |= {f"{name}_top1": 100 * right / counted, f"num_{name}": counted}
+            top1, counted = self._top1(dataset, self.head, num_views)
+            results |= {f"{name}_top1": top1, f"num_{name}": counted}
+        for name, sets in self.evaluations.items():
+            found = [self._top1(dataset, self.head_for(names), num_views) for dataset, names in sets]
+            top1s = [top1 for top1, _ in found]
+            results |= {f"{name}_top1": statistics.mean(top1s), f"num_{name}": sum(counted for _, counted in found)}
+            if len(found) > 1:
+                results[f"{name}_top1_deviation"] = statistics.stdev(top1s)
         return results
 
-    def _num_right(self, dataset: Any, places: range, num_views: int) -> int:
+    def _top1(self, dataset: Any, head: nn.Module, num_views: int) -> tuple[float, int]:
+        """The percentage right, and how many samples were counted."""
+        own = processes.share(len(dataset))
+        num_right = sum(self._num_right(dataset, head, own[start : start + 32], num_views) for start in range(0, len(own), 32))
+        right, counted = (sum(numbers) for numbers in zip(*processes.gather((num_right, len(own))), strict=True))
+        return 100 * right / counted, counted
+
+    def _num_right(self, dataset: Any, head: nn.Module, places: range, num_views: int) -> int:
         views = [[dataset[view, index] for index in places] for view in range(num_views)]
-        shares = sum(self._logits(samples).double().softmax(dim=1) for samples in views)
+        shares = sum(self._logits(samples, head).double().softmax(dim=1) for samples in views)
         assert isinstance(shares, Tensor)
         return sum(guess == sample["label"] for guess, sample in zip(shares.argmax(dim=1).tolist(), views[0], strict=True))
 
-    def _logits(self, samples: Sequence[dict[str, Any]]) -> Tensor:
+    def _logits(self, samples: Sequence[dict[str, Any]], head: nn.Module) -> Tensor:
         frames = torch.stack([torch.as_tensor(sample["frames"]) for sample in samples]).to(self.model.logit_scale.device)
         features = self.model.encode_video(to_tensor(frames, self.model.config.preprocessing))
-        logits: Tensor = self.head.eval()(self.model, features)
+        logits: Tensor = head.eval()(self.model, features)
         return logits
 
 
