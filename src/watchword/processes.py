@@ -5,13 +5,16 @@ Outside a process group everything here is the trivial answer of one process. ``
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-__all__ = ["count", "gather", "gather_rows", "rank", "share", "total"]
+from .errors import WatchwordError
+
+__all__ = ["count", "gather", "gather_rows", "of_first", "rank", "share", "total"]
 
 T = TypeVar("T")
 
@@ -41,6 +44,24 @@ def gather(value: T) -> list[T]:
     values: list[Any] = [None] * count()
     dist.all_gather_object(values, value)
     return values
+
+
+def of_first(make: Callable[[], T]) -> T:
+    """What ``make`` gives on the first process, a picklable value, on every process; its WatchwordError is raised on all of them."""
+    if count() == 1:
+        return make()
+    outcome: list[Any] = [None]
+    if rank() == 0:
+        try:
+            outcome = [(make(), None)]
+        except WatchwordError as error:
+            outcome = [(None, error)]
+    dist.broadcast_object_list(outcome, device=torch.device("cpu"))
+    value, failure = outcome[0]
+    if failure is not None:
+        raise failure
+    made: T = value
+    return made
 
 
 def total(numbers: dict[str, Tensor]) -> dict[str, Tensor]:

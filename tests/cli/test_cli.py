@@ -172,6 +172,49 @@ def test_evaluate_writes_results_videos_and_a_picture(watchword: Any, clip: Path
     assert table.code == 1 and "3 videos, 1 could not be read; percent right among 3 classes" in table.out
 
 
+def test_the_playground_s_results_say_by_what_they_were_measured(watchword: Any, model: str, tmp_path: Path) -> None:
+    given = ["evaluate", model, "--clips", tmp_path / "clips", "--num-clips", 2, "--out", tmp_path / "out", "--json"]
+    outcome = watchword(*given)
+    assert outcome.code == 0
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results == json.loads(outcome.out) and results["num_clips"] == 2 and results["views"] == "1x1"
+    assert results["protocol"] == "playground/unseen, seed 1000" and results["num_classes"] == results["num_phrases"]
+    assert all(len(results[f"{what}_sha256"]) == 64 for what in ("weights", "classes", "videos"))
+
+
+def test_evaluate_runs_all_splits_or_draws_of_a_protocol(watchword: Any, clip: Path, tmp_path: Path) -> None:
+    names = ("brush_hair", "wave", "walk")
+    for name in names:
+        (tmp_path / "videos" / name).mkdir(parents=True)
+        for number in range(4):
+            (tmp_path / "videos" / name / f"{number}.mp4").symlink_to(clip)
+        for split in (1, 2, 3):
+            parts = [f"{number}.mp4 {2 if number in (0, split) else 1} \n" for number in range(4)]
+            (tmp_path / f"{name}_test_split{split}.txt").write_text("".join(parts))
+    tiny_model(weights="tests").save_pretrained(tmp_path / "model")
+    given = ["evaluate", tmp_path / "model", tmp_path, "--root", tmp_path / "videos", "--protocol", "hmdb51"]
+    assert "a class list of 51 for videos of 3 classes" in watchword(*given).err
+    outcome = watchword(*given, "--subset", "--out", tmp_path / "out")
+    assert outcome.code == 0 and "mean ± deviation of 3" in outcome.out
+    whole = json.loads((tmp_path / "out" / "results.json").read_text())
+    each = [json.loads((tmp_path / "out" / f"split{split}-test" / "results.json").read_text()) for split in (1, 2, 3)]
+    assert [numbers["protocol"] for numbers in each] == [f"hmdb51/split{split}/test" for split in (1, 2, 3)]
+    assert whole["protocol"] == "hmdb51" and whole["num_results"] == 3 and whole["num_classes"] == 51
+    assert whole["top5"] == pytest.approx(sum(numbers["top5"] for numbers in each) / 3) and whole["top5_deviation"] is not None
+    assert whole["results"] == [{name: value for name, value in numbers.items() if name not in ("command", "model")} for numbers in each]
+    assert len({numbers["annotations_sha256"] for numbers in each}) == 3 and "annotations_sha256" not in whole
+    one = watchword(*given, "--subset", "--split", 2, "--json")
+    assert json.loads(one.out)["videos_sha256"] == each[1]["videos_sha256"]
+    (tmp_path / "k600.csv").write_text(f'path,label\n{clip},"acting in play"\n{clip},archery\n')
+    drawn = watchword("evaluate", tmp_path / "model", tmp_path / "k600.csv", "--protocol", "kinetics600_zero_shot", "--draw", 2, "--json")
+    assert drawn.code == 2 and "draw2: a class list of 160 for videos of 1 classes" in drawn.err
+    drawn = watchword(
+        "evaluate", tmp_path / "model", tmp_path / "k600.csv", "--protocol", "kinetics600_zero_shot", "--draw", 1, "--subset", "--json"
+    )
+    assert (json.loads(drawn.out)["num_classes"], json.loads(drawn.out)["num_samples"]) == (160, 1)
+    assert "only a protocol has draws" in watchword("evaluate", tmp_path / "model", tmp_path / "k600.csv", "--draw", 1).err
+
+
 def test_json_has_a_row_for_each_input(watchword: Any, model: str, clip: Path, tmp_path: Path) -> None:
     outcome = watchword("tag", clip, tmp_path / "missing.mp4", "--labels", LABELS, "--model", model, "--format", "json", "--top", 2)
     assert outcome.code == 1

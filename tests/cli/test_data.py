@@ -51,6 +51,14 @@ def test_problems_are_listed_and_exit_with_1(capsys: pytest.CaptureFixture[str],
     assert Path(short["path"]).name == "0.mp4" and "10 frames" in short["message"]
 
 
+def test_a_held_out_list_and_decoding(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
+    shutil.copy(folder / "cartwheel" / "1.mp4", tmp_path / "copy.mp4")
+    (tmp_path / "held_out.csv").write_text("path,label\ncopy.mp4,cartwheel\n")
+    code, out, err = check(capsys, folder, "--held-out", tmp_path / "held_out.csv", "--decode", "--workers", 1)
+    assert (code, err) == (1, "") and out.splitlines()[1].split()[:2] == ["held_out_content", "1"]
+    assert check(capsys, folder, "--held-out", tmp_path / "nowhere.csv")[0] == 2
+
+
 @pytest.mark.parametrize(
     "arguments", [["nowhere.csv"], ["FOLDER", "--split", "1"], ["FOLDER", "--num-frames", "0"], ["FOLDER", "--classes", "Kinetics-400"], []]
 )

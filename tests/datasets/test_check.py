@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import multiprocessing
 import os
 import shutil
 import tarfile
+import threading
 from pathlib import Path
 
+import av
+import numpy as np
 import pytest
 
 from tiny_clips import write_video
@@ -133,3 +137,73 @@ def test_videos_in_an_archive(clips: Path, tmp_path: Path) -> None:
     check = check_videos(tmp_path / "train.txt", root=tmp_path / "videos.tar", classes=["tai chi", "yoga"])
     assert found(check) == {("missing", "gone.mp4", None), ("same_content", "copy.mp4", "yoga")}
     assert check.num_readable == 3
+
+
+def test_damage_inside_pictures_is_found_by_decoding(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    picture = random.integers(0, 256, (30, 40, 3), dtype=np.uint8).repeat(8, axis=0).repeat(8, axis=1)
+    with av.open(str(tmp_path / "whole.avi"), "w") as container:
+        stream = container.add_stream("mpeg4", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 320, 240, "yuv420p"
+        for number in range(12):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(np.roll(picture, 3 * number, axis=1), format="rgb24")))
+        container.mux(stream.encode(None))
+    with av.open(str(tmp_path / "whole.avi")) as container:
+        packet = list(container.demux(video=0))[7]
+        assert packet.pos is not None
+        start, stop = packet.pos + packet.size // 3, packet.pos + packet.size - 4
+    data = bytearray((tmp_path / "whole.avi").read_bytes())
+    data[start:stop] = random.integers(0, 256, stop - start, dtype=np.uint8).tobytes()
+    (tmp_path / "inside.avi").write_bytes(data)
+    source = write_list(tmp_path / "list.csv", "inside.avi,yoga", "whole.avi,yoga")
+    assert found(check_videos(source)) == set()
+    check = check_videos(source, decode=True, num_workers=1)
+    assert found(check) == {("damaged", "inside.avi", None)} and check.num_readable == 2
+    assert check.problems[0].message == "1 frames are damaged in part"
+
+
+def test_what_is_held_out_as_well(clips: Path, tmp_path: Path) -> None:
+    shutil.copy(clips / "yoga" / "2.mp4", tmp_path / "copy.mp4")
+    shutil.copy(clips / "tai_chi" / "1.mp4", tmp_path / "other.mp4")
+    (tmp_path / "same size.mp4").write_bytes((clips / "yoga" / "3.mp4").read_bytes()[:-1] + b"x")
+    held_out = write_list(
+        tmp_path / "held_out.csv",
+        *(f"{name},yoga" for name in ("copy.mp4", "same size.mp4", "gone.mp4")),
+        f"{os.path.relpath(clips / 'tai_chi' / '0.mp4', tmp_path)},tai chi",
+    )
+    check = check_videos(clips, held_out=held_out)
+    assert found(check) == {("held_out_path", "0.mp4", None), ("held_out_content", "2.mp4", None)}
+    assert "'tai chi'" in check.problems[0].message and "copy.mp4" in check.problems[1].message
+    assert not check_videos(clips, held_out=write_list(tmp_path / "none.csv", "other size.mp4,yoga")).problems
+
+
+def test_split_files_held_out_part_is_its_test_part(tmp_path: Path) -> None:
+    (tmp_path / "yoga").mkdir()
+    for number in range(3):
+        write_video(tmp_path / "yoga" / f"{number}.mp4", num_frames=5 + number)
+    shutil.copy(tmp_path / "yoga" / "0.mp4", tmp_path / "yoga" / "copy.mp4")
+    (tmp_path / "yoga_test_split1.txt").write_text("0.mp4 1 \n1.mp4 1 \n2.mp4 2 \ncopy.mp4 2 \n")
+    check = check_videos(tmp_path, split=1, part="train", held_out=tmp_path)
+    assert found(check) == {("held_out_content", "0.mp4", None)}
+
+
+def test_a_process_that_dies_is_a_finding_about_its_file(clips: Path, tmp_path: Path) -> None:
+    """Whatever reads a file is killed, as the system does where memory ends."""
+    source = write_list(tmp_path / "list.csv", f"{clips / 'yoga' / '2.mp4'},yoga", f"{clips / 'yoga' / '3.mp4'},yoga")
+    over = threading.Event()
+
+    def kill_children() -> None:
+        while not over.wait(0.01):
+            for child in multiprocessing.active_children():
+                child.kill()
+
+    killer = threading.Thread(target=kill_children)
+    killer.start()
+    try:
+        check = check_videos(source, decode=True, num_workers=1)
+    finally:
+        over.set()
+        killer.join()
+    assert found(check) == {("crashed", "2.mp4", None), ("crashed", "3.mp4", None)}
+    assert check.num_readable == 0 and all("\n" not in problem.message and "memory" in problem.message for problem in check.problems)
+    assert check_videos(source, decode=True, num_workers=1).problems == ()

@@ -82,7 +82,7 @@ def test_a_protocol_says_what_was_used(tmp_path: Path) -> None:
     assert Protocol.of("hmdb51/split1/test", classes, [(tmp_path / path.name, label) for path, label in videos[::-1]]) == record
     assert Protocol.of("hmdb51/split1/test", classes[::-1], videos).classes_sha256 != record.classes_sha256
     assert Protocol.of("hmdb51/split1/test", classes, videos[1:]).videos_sha256 != record.videos_sha256
-    assert set(record.as_dict()) == {"name", "num_classes", "num_videos", "classes_sha256", "videos_sha256"}
+    assert set(record.as_dict()) == {"protocol", "num_classes", "classes_sha256", "videos_sha256", "annotations_sha256"}
 
 
 @pytest.mark.parametrize("size", [219, 221, 160])

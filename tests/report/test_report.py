@@ -212,8 +212,11 @@ def test_curves_show_what_was_logged(tmp_path: Path) -> None:
     assert read_metrics(tmp_path)["loss"] == [(step, 9 / step) for step in range(1, 60)]
     picture = curves(tmp_path, title="<run>", format="svg").decode()
     assert "<svg" in picture
-    with Image.open(io.BytesIO(curves(tmp_path))) as png:
+    drawn = curves(tmp_path)
+    with Image.open(io.BytesIO(drawn)) as png:
         two_panels = png.width
+    (tmp_path / "metrics.jsonl").write_text("".join(line.replace("}", ', "data_wait_share": 0.5, "loss_scale": 65536}') for line in lines))
+    assert curves(tmp_path) == drawn, "what is neither a loss nor a percentage stands among the percentages"
     (tmp_path / "metrics.jsonl").write_text("".join(line.replace('"loss"', '"learning_rate": 1, "loss"') for line in lines))
     with Image.open(io.BytesIO(curves(tmp_path))) as png:
         assert png.width > two_panels

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 
+from tiny_clips import tiny_model
 from watchword import Reserve
 from watchword.errors import CheckpointError, ConfigError, DownloadError, InputError
 from watchword.reserve import ReserveConfig
-from watchword.reserve.checkpoints import RELEASED_NAMES, ReleasedFile, load, read_released, save_released
+from watchword.reserve.checkpoints import (
+    RELEASED_NAMES,
+    ReleasedFile,
+    holds_reserve,
+    load,
+    own_tokenizer,
+    read_released,
+    save_released,
+)
+from watchword.reserve.config import kind_of
 from watchword.reserve.msgpack_file import StoredArray, read_tree, write_tree
 from watchword.reserve.names import from_released, our_name, released_name, released_shape
+from watchword.text.reserve import default_tokenizer
 
 SMALL = ReserveConfig(width=64, head_size=32, vision_layers=2, audio_layers=1, span_layers=1, joint_layers=1, grid=(4, 6), vocab_size=50)
 
@@ -70,6 +83,47 @@ def test_our_folder_there_and_back(model: Reserve, tmp_path: Path) -> None:
         assert equal(again, model) and again.config == model.config and not again.training
     other = Reserve.from_pretrained(tmp_path / "folder", grid=(6, 4))
     assert equal(other, model) and other.config.grid == (6, 4)
+
+
+@pytest.mark.parametrize("parts", [("audio_encoder", "span_encoder", "head"), ("proj",), ("head",)])
+def test_the_card_says_what_the_weights_are(tmp_path: Path, parts: tuple[str, ...]) -> None:
+    small_model(dataclasses.replace(SMALL, parts=parts, weights="mine | of today")).save_pretrained(tmp_path / "folder")
+    card = (tmp_path / "folder" / "README.md").read_text()
+    assert f"{kind_of(parts)}, mine \\| of today" in card and "4 x 6 of 16-pixel patches: 64 x 96 pixels" in card and "SHA-256" not in card
+    assert ("span 1" in card) is ("span_encoder" in parts) and "untrained" not in card
+    (tmp_path / "folder" / "README.md").write_text("my own")
+    small_model().save_pretrained(tmp_path / "folder")
+    assert (tmp_path / "folder" / "README.md").read_text() == "my own"
+    small_model().save_pretrained(tmp_path / "random")
+    assert "**untrained: random numbers**" in (tmp_path / "random" / "README.md").read_text()
+
+
+def test_a_folder_has_a_tokenizer_of_as_many_tokens(tmp_path: Path) -> None:
+    model = small_model(dataclasses.replace(SMALL, vocab_size=len(default_tokenizer())))
+    model.save_pretrained(tmp_path / "folder")
+    own = own_tokenizer(tmp_path / "folder")
+    assert own is not None and own.encode("a plain line") == default_tokenizer().encode("a plain line")
+    assert Tokenizer.from_file(str(tmp_path / "folder" / "tokenizer.json")).get_vocab_size() == model.config.vocab_size
+    small_model().save_pretrained(tmp_path / "small")
+    assert own_tokenizer(tmp_path / "small") is None
+
+
+def test_whose_weights_a_file_holds_shows_in_its_content(model: Reserve, released: Path, tmp_path: Path) -> None:
+    model.save_pretrained(tmp_path / "ours")
+    tiny_model().save_pretrained(tmp_path / "xclip")
+    for suffix in ("", ".pth", ".bin"):
+        shutil.copy(released, tmp_path / f"renamed{suffix}")
+        assert holds_reserve(tmp_path / f"renamed{suffix}")
+    torch.save({"params": torch.ones(3)}, tmp_path / "pickled")
+    (tmp_path / "text").write_text("step")
+    for name in ("run", "empty"):
+        (tmp_path / name).mkdir()
+    shutil.copy(released, tmp_path / "run" / "ckpt_9")
+    for name in ("ours", "ours/model.safetensors", "run"):
+        assert holds_reserve(tmp_path / name)
+    for name in ("xclip", "xclip/model.safetensors", "pickled", "text", "missing", "empty", "n" * 300):
+        assert not holds_reserve(tmp_path / name)
+    assert holds_reserve("ckpts/base_resadapt") and holds_reserve("gs://merlotreserve/ckpts/base") and not holds_reserve("nobody/base")
 
 
 def test_a_configuration_edited_beside_the_weights_is_noticed(model: Reserve, tmp_path: Path) -> None:

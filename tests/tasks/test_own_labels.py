@@ -23,7 +23,7 @@ from watchword.report.own_labels import page
 from watchword.tasks.classification import evaluate
 from watchword.tasks.own_labels import Learned, learn
 from watchword.training import load_recipe, own_labels, run
-from watchword.training.own_labels import choose_settings, choose_start, prepare, split_folder
+from watchword.training.own_labels import choose_augmentation, choose_settings, choose_start, prepare, split_folder
 from watchword.xclip import XClip
 from watchword.xclip.registry import RECOMMENDED
 
@@ -71,6 +71,10 @@ def test_class_folders_give_a_model_that_tags_and_a_report(folder: Path, tmp_pat
     assert "know rendered shapes and no real footage" in done.stderr and RECOMMENDED in done.stderr
     assert "text.mp4" in done.stderr and "twin.mp4" in done.stderr
     numbers = json.loads(done.stdout)
+    held_out = json.loads((out / "held_out_results.json").read_text())
+    assert (held_out["top1"], held_out["before"]["top1"]) == (numbers["top1"], numbers["top1_before"])
+    assert held_out["weights_sha256"] != held_out["before"]["weights_sha256"]
+    assert held_out["weights_sha256"] == json.loads((out / "results.json").read_text())["weights_sha256"]
     assert (numbers["num_held_out"], numbers["num_classes"]) == (2, 2)
     assert numbers["top1"] == 100
 
@@ -117,6 +121,7 @@ def test_clips_that_are_wrong_are_shown(folder: Path, tmp_path: Path) -> None:
     shown = [link for link in _Page(text).links if link.startswith("data:image/jpeg")]
     assert len(shown) == 8 * len(result.wrong)
     assert f"Clips it got wrong: {len(result.wrong)} of {len(result.read)}" in text
+    assert "clips to learn from were shown in their own colours" in text and "not mirrored" not in text
     for video in result.wrong:
         assert Path(video.path).name.replace("<b>", "&lt;b&gt;") in text
 
@@ -167,6 +172,33 @@ def test_settings_follow_the_memory_and_the_width(monkeypatch: pytest.MonkeyPatc
     assert rates[0]["learning_rate"] == pytest.approx(4 * rates[1]["learning_rate"], rel=0.01)
     new = choose_settings(model, 100, seed=0, device="cpu", new_parts=True)["optimizer"]
     assert new["new_parts_factor"] > rates[0]["new_parts_factor"]
+
+
+@pytest.mark.parametrize(
+    ("names", "changes", "said"),
+    [
+        (("turning left", "walking"), {"flip_probability": 0}, "'left'"),
+        (("Counter-Clockwise spin", "walking"), {"flip_probability": 0}, "'clockwise'"),
+        (("a red card", "walking"), {"jitter_probability": 0, "grey_probability": 0}, "'red'"),
+        (("eating leftovers", "waving brightly", "coloured"), {}, ""),
+    ],
+)
+def test_clips_are_not_changed_into_those_of_another_class(names: tuple[str, ...], changes: dict[str, float], said: str) -> None:
+    augment, notes = choose_augmentation(names)
+    assert augment == changes and said in "".join(notes) and len(notes) == bool(said)
+
+
+def test_the_recipe_does_not_mirror_left_and_right_and_it_is_said(tmp_path: Path) -> None:
+    for name in ("turn left", "turn right"):
+        (tmp_path / "clips" / name).mkdir(parents=True)
+        for number in range(2):
+            write_video(tmp_path / "clips" / name / f"{number}.mp4", num_frames=4 + 2 * number + len(name))
+    said: list[str] = []
+    given: dict[str, Any] = {"model": "playground", "start": tiny_model(), "report": said.append}
+    recipe = prepare(tmp_path / "clips", tmp_path / "run", **given).recipe
+    assert recipe.augment is not None and recipe.augment.flip_probability == 0 and recipe.augment.jitter_probability > 0
+    assert said == ["note: training clips are not mirrored, as a class name says 'left'"]
+    assert yaml.safe_load((tmp_path / "run" / "recipe.yaml").read_text())["augment"]["flip_probability"] == 0
 
 
 def test_the_recipe_begins_with_the_weights_given(folder: Path, tmp_path: Path) -> None:

@@ -68,7 +68,8 @@ def program(name: str) -> ImageTextProgram | SupervisedProgram:
 
 
 def settings(name: str, layout: str) -> TrainingSettings:
-    values = {**SETTINGS, "parallel": "fsdp" if layout == "fsdp" else "ddp"}
+    best = "held_out_top1" if name == "supervised" else "caption_retrieval_1"
+    values = {**SETTINGS, "parallel": "fsdp" if layout == "fsdp" else "ddp", "keep_best": best}
     if name == "supervised":
         values["accumulation"] = 2
     return TrainingSettings.model_validate(values)

@@ -95,6 +95,8 @@ def test_two_processes_give_the_numbers_of_one(runs: Runs, name: str, layout: st
     assert_close(runs.weights(several), runs.weights(single), 1e-5)
     for results in runs.two:
         assert results[several] == pytest.approx(runs.one[name])
+    best = [json.loads((runs.folder / run / "best" / "results.json").read_text()) for run in (single, several)]
+    assert best[0].pop("weights_sha256") and best[1].pop("weights_sha256") and best[1] == pytest.approx(best[0])
 
 
 def gradients(state: dict[str, Any]) -> dict[str, torch.Tensor]:

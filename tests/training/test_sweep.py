@@ -12,7 +12,10 @@ import pytest
 import yaml
 
 from watchword.errors import ConfigError
+from watchword.training import load_recipe
 from watchword.training.sweep import load_sweep, run_sweep
+from watchword.xclip import XClip
+from watchword.xclip.cost import count_cost
 
 TINY = {
     "image_size": 32, "patch_size": 16, "vision_width": 64, "vision_layers": 1, "embed_dim": 64, "text_width": 64, "text_layers": 1,
@@ -36,6 +39,7 @@ PLAN = {
     "change": {"start": "{folder}/image-text-seed{seed}/model"},
     "rows": [{"name": "mean of frames", "change": {"model.message": "off", "model.mit_layers": 0}, "paper": "80.0"}],
 }
+VIEWS = {"name": "2 views", "evaluate": {"of": "mean of frames", "views": "2x1"}}
 
 
 def write(folder: Path, plan: dict[str, Any]) -> Path:
@@ -45,19 +49,35 @@ def write(folder: Path, plan: dict[str, Any]) -> Path:
 
 
 def test_a_sweep_runs_rows_by_seeds_and_does_nothing_twice(tmp_path: Path) -> None:
-    plan = write(tmp_path, PLAN)
+    plan = write(tmp_path, {**PLAN, "rows": [*PLAN["rows"], VIEWS]})
     command = [sys.executable, "-m", "watchword", "sweep", str(plan), "--out", str(tmp_path / "out"), "--jobs", "2", "--device", "cpu"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == "Two rows." and lines[2] == "|  | top-1 | seeds | the paper's |"
-    assert [[cell.strip() for cell in line.split("|")][1] for line in lines[4:]] == ["mean of frames"]
-    assert all("±" in line and "| 2 |" in line for line in lines[4:])
+    assert lines[0] == "Two rows." and lines[2] == "|  | top-1 | GFLOPs | million parameters | seeds | the paper's |"
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[4:]]
+    assert [row[0] for row in rows] == ["mean of frames", "2 views"]
+    assert all("±" in row[1] and row[4] == "2" for row in rows)
+    cost = count_cost(XClip.from_pretrained(tmp_path / "out" / "mean-of-frames-seed0" / "model").config)
+    assert [row[2:4] for row in rows] == [[f"{cost.total:.2f}{views}", f"{cost.parameters:.2f}"] for views in ("", " x 2")]
+    evaluated = tmp_path / "out" / "2-views-seed1"
+    assert [path.name for path in evaluated.iterdir()] == ["results.json"]
+    assert json.loads((evaluated / "results.json").read_text()).keys() == {"held_out_top1", "num_held_out", "seen_top1", "num_seen"}
     assert (tmp_path / "out" / "table.md").read_text() == done.stdout
     settings = json.loads((tmp_path / "out" / "mean-of-frames-seed1" / "settings.json").read_text())
     assert settings["seed"] == 1
-    again = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    page = tmp_path / "results.md"
+    again = subprocess.run([*command, "--table", str(page)], capture_output=True, text=True, timeout=60)
     assert again.stdout == done.stdout and "done" not in again.stderr
+    assert done.stdout.strip() in page.read_text() and f"`watchword sweep {plan} --out" in page.read_text()
+
+
+@pytest.mark.parametrize("plan", sorted((Path(__file__).parents[2] / "recipes" / "ablations").glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_plans_that_come_with_it_say_what_recipes_know(plan: Path) -> None:
+    sweep = load_sweep(plan)
+    for row in (*sweep.prepare, *sweep.rows):
+        assert row.recipe is not None
+        load_recipe(row.recipe, row.change if row in sweep.prepare else {**sweep.change, **row.change})
 
 
 def test_a_row_that_fails_leaves_the_others_whole(tmp_path: Path) -> None:
@@ -69,9 +89,22 @@ def test_a_row_that_fails_leaves_the_others_whole(tmp_path: Path) -> None:
     assert any("failed" in line and "vision_width" in line for line in said)
 
 
+def test_a_seed_s_rows_do_not_wait_for_other_seeds_and_what_is_there_is_taken_over(tmp_path: Path) -> None:
+    plan = write(tmp_path, {**PLAN, "change": {"model.vision_width": 3}, "prepare": [{"name": "first", "recipe": "missing.yaml"}]})
+    results = tmp_path / "out" / "first-seed0" / "results.json"
+    results.parent.mkdir(parents=True)
+    results.write_text("{}")
+    said: list[str] = []
+    run_sweep(load_sweep(plan), tmp_path / "out", device="cpu", report=said.append)
+    assert [line.partition(":")[0] for line in said] == ["mean of frames, seed 0", "first, seed 1", "mean of frames, seed 1"]
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
+        ({"rows": [{"name": "a"}, {"name": "b", "evaluate": {"of": "c", "views": "2x1"}}]}, "no row that is trained"),
+        ({"rows": [{"name": "a"}, {"name": "b", "evaluate": {"of": "a", "views": "many"}}]}, "'b': views are 'many'"),
+        ({"rows": [{"name": "a"}, {"name": "b", "evaluate": {"of": "a", "views": "2x1"}, "change": {"x": 1}}]}, "change nothing"),
         ({"rows": []}, "rows"),
         ({"seedz": 1}, "seedz"),
         ({"rows": [{"name": "A b"}, {"name": "a-b"}]}, "two rows"),

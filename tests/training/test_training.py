@@ -12,21 +12,28 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 
 from watchword.datasets import batches
+from watchword.datasets.playground import PlaygroundClips
 from watchword.datasets.videos import VideoClips, read_annotations
 from watchword.errors import CheckpointError, ConfigError
-from watchword.playground import write_folder
-from watchword.training import load_recipe, run
+from watchword.playground import PHRASES, write_folder
+from watchword.training import evaluate, load_recipe, run
 from watchword.training.checkpoint import load_state, save_state
 from watchword.training.schedule import warmup_cosine
 from watchword.training.settings import TrainingSettings
 from watchword.xclip import XClip, XClipConfig
+from watchword.xclip.inputs import to_tensor
+from watchword.xclip.model import VideoFeatures
+from watchword.xclip.recipe import SupervisedProgram
+from watchword.xclip.views import Views
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 TINY_MODEL = {
@@ -262,6 +269,30 @@ def test_mixing_and_the_released_schedule_are_settings(tmp_path: Path) -> None:
     assert [line["learning_rate"] for line in lines if "loss" in line][:3] == [0, 0, 5e-4]
 
 
+def test_clips_are_mixed_with_those_of_other_parts_if_asked(tmp_path: Path) -> None:
+    def loss(name: str, accumulation: int, mixing: dict[str, Any] | None) -> float:
+        values = {**SUPERVISED, "model": {**SUPERVISED["model"], "drop_path": 0.0}, "mixing": mixing}
+        values["training"] = {**TRAINING, "num_steps": 1, "accumulation": accumulation}
+        run(load_recipe(write(tmp_path, values)), tmp_path / name, progress=False)
+        first: float = json.loads((tmp_path / name / "metrics.jsonl").read_text().splitlines()[1])["loss"]
+        return first
+
+    across: dict[str, Any] = {"across_parts": True, "cutmix_probability": 1}
+    plain, whole = loss("plain", 1, None), loss("whole", 1, {"cutmix_probability": 1})
+    assert loss("alone", 4, {"cutmix_probability": 1}) == pytest.approx(plain, abs=1e-5)  # a part of one clip has no other to mix with
+    assert loss("across", 4, across) == pytest.approx(whole, abs=1e-5) != pytest.approx(plain, abs=1e-3)
+
+
+def test_a_run_of_an_older_version_is_resumed(tmp_path: Path) -> None:
+    values = {**SUPERVISED, "training": {**TRAINING, "num_steps": 1}}
+    results = run(load_recipe(write(tmp_path, values)), tmp_path / "run", progress=False)
+    for name, key in (("settings.json", "optimizer"), ("recipe.json", None)):
+        written = json.loads((tmp_path / "run" / name).read_text())
+        del (written[key] if key else written)["decay_logit_scale" if key else "num_context_vectors"]
+        (tmp_path / "run" / name).write_text(json.dumps(written))
+    assert run(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "run", progress=False) == results
+
+
 def test_a_folder_of_another_recipe_is_not_resumed(tmp_path: Path) -> None:
     values = {**SUPERVISED, "training": {**TRAINING, "num_steps": 1}}
     run(load_recipe(write(tmp_path, values)), tmp_path / "run", progress=False)
@@ -286,3 +317,57 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in errors
+
+
+def test_a_finished_run_is_evaluated_again_in_several_views(tmp_path: Path) -> None:
+    values = {
+        **SUPERVISED,
+        "head": "linear",
+        "model": {**SUPERVISED["model"], "prompt_layers": 0},
+        "training": {**TRAINING, "num_steps": 2},
+    }
+    recipe = load_recipe(write(tmp_path, values))
+    results = run(recipe, tmp_path / "run", progress=False)
+    assert evaluate(recipe, tmp_path / "run", Views()) == results
+    file = tmp_path / "run" / "model" / "class_head.safetensors"
+    held_out = PlaygroundClips(5, num_frames=4, size=32, seed=1, split="unseen", cache_folder=tmp_path / "cache").labels
+    always = torch.nn.functional.one_hot(torch.tensor(PHRASES.index(held_out[0])), len(PHRASES)).float() * 1000
+    save_file({**load_file(file), "linear.bias": always}, file)
+    assert evaluate(recipe, tmp_path / "run", Views(num_clips=2))["held_out_top1"] == 100 * held_out.count(held_out[0]) / 5
+    with pytest.raises(ConfigError, match="write 4x1"):
+        evaluate(recipe, tmp_path / "run", Views.parse("4x3"))
+    with pytest.raises(ConfigError, match="no finished run"):
+        evaluate(recipe, tmp_path / "other", Views())
+
+
+def test_the_probabilities_of_views_are_added() -> None:
+    class TwoViews(torch.nn.Module):
+        """In a dark view the third class is likeliest and the first out of the question, in a bright one the other way round."""
+
+        def forward(self, model: XClip, features: VideoFeatures) -> torch.Tensor:
+            dark = (features.video - black).abs().sum(dim=1, keepdim=True) < 1e-4
+            return torch.where(dark, torch.tensor([1e-6, 0.3, 0.7]), torch.tensor([0.8, 0.2, 1e-6])).log()
+
+    class Clips:
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, position: tuple[int, int]) -> dict[str, Any]:
+            return {"frames": np.full((2, 32, 32, 3), 255 * position[0], np.uint8), "label": 0}
+
+    config = XClipConfig.from_dict({**TINY_MODEL, "num_frames": 2, "preprocessing": {"crop_size": 32, "short_side": 32}})
+    model = XClip(config).eval()
+    program = SupervisedProgram(
+        model, (), class_names="abc", trained="new", label_smoothing=0, mixing=None, held_out={"clips": Clips()}, head=TwoViews()
+    )
+    with torch.no_grad():
+        black = model.encode_video(to_tensor(Clips()[0, 0]["frames"][None], config.preprocessing)).video
+        assert [program.evaluate(num_views=views)["clips_top1"] for views in (1, 2)] == [0, 100]
+
+
+def test_views_of_a_playground_clip_are_other_moments_of_it(tmp_path: Path) -> None:
+    sizes: dict[str, Any] = {"num_frames": 4, "size": 32, "seed": 3, "split": "unseen", "cache_folder": tmp_path}
+    one, three = PlaygroundClips(4, **sizes), PlaygroundClips(4, num_views=3, **sizes)
+    views = [three[view, 2] for view in range(3)]
+    assert (views[0]["frames"] == one[0, 2]["frames"]).all() and {view["label"] for view in views} == {one[0, 2]["label"]}
+    assert not (views[1]["frames"] == views[0]["frames"]).all() and not (views[1]["frames"] == views[2]["frames"]).all()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from pydantic import ValidationError
 from torch import Tensor
 
 from tiny_clips import tiny_model
@@ -17,6 +18,7 @@ from watchword.errors import ConfigError
 from watchword.text import tokenize
 from watchword.training import OptimizerSettings, TrainingSettings, load_recipe, train
 from watchword.training.checkpoint import load_state, save_state
+from watchword.weights.states import hash_state
 from watchword.xclip import XClip
 from watchword.xclip.augment import Augmentation
 from watchword.xclip.recipe import SupervisedProgram, Trained, parameter_groups, trained_parameters
@@ -83,6 +85,14 @@ def test_the_parameters_that_learn_are_counted_by_branch() -> None:
     assert told.endswith(f"frozen: text {text / 1e6:.2f})")
     parameter_groups(model, OPTIMIZER, trained="all")
     assert trained_parameters(model).endswith("frozen: none)")
+
+
+def test_the_logit_scale_decays_as_released_unless_told_otherwise() -> None:
+    model = tiny_model()
+    for decays in (True, False):
+        groups = parameter_groups(model, OPTIMIZER.model_copy(update={"decay_logit_scale": decays}), trained="all")
+        (own,) = (group for group in groups if any(parameter is model.logit_scale for parameter in group["params"]))
+        assert (own["weight_decay"] > 0) is decays
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
@@ -196,3 +206,56 @@ def test_a_recipe_takes_the_papers_augmentation_and_branches(tmp_path: Path) -> 
         with pytest.raises(ConfigError, match=named) as raised:
             load_recipe(path, change)
         assert "\n" not in str(raised.value)
+
+
+BEST = {"num_steps": 8, "evaluate_every": 1, "checkpoint_every": 3, "keep_best": "held_out_top1", "optimizer": {"learning_rate": 0.004}}
+
+
+def test_the_best_model_is_kept_beside_the_last_one(tmp_path: Path) -> None:
+    train(program(), settings(**BEST), tmp_path / "whole", progress=False)
+    found = metrics(tmp_path / "whole", "held_out_top1")
+    place = found.index(max(found))
+    assert place < len(found) - 1, "the last model is the best: take another rate"
+    best, last = (json.loads((tmp_path / "whole" / name / "results.json").read_text()) for name in ("best", ""))
+    assert (best["step"], best["held_out_top1"], last["held_out_top1"]) == (place + 1, max(found), found[-1])
+    kept = XClip.from_pretrained(tmp_path / "whole" / "best")
+    assert hash_state(kept.state_dict()) == best["weights_sha256"] != last["weights_sha256"]
+    again = SupervisedProgram(
+        kept, Clips(), class_names=CLASSES, trained="all", label_smoothing=0.1, mixing=None, held_out={"held_out": Clips()}
+    )
+    with torch.inference_mode():
+        assert again.evaluate()["held_out_top1"] == max(found)
+
+
+@pytest.mark.parametrize("read", [10, 22])
+def test_a_run_that_is_stopped_keeps_the_same_best(tmp_path: Path, read: int) -> None:
+    train(program(), settings(**BEST), tmp_path / "whole", progress=False)
+    with pytest.raises(InterruptedError):
+        train(program(clips=Clips(read)), settings(**BEST), tmp_path / "stopped", progress=False)
+    before = (tmp_path / "stopped" / "best" / "model.safetensors").stat().st_mtime_ns
+    train(program(), settings(**BEST), tmp_path / "stopped", progress=False)
+    whole, stopped = (json.loads((tmp_path / name / "best" / "results.json").read_text()) for name in ("whole", "stopped"))
+    assert whole == stopped
+    if read == 22:  # it had been found before the stop, and nothing since was better
+        assert (tmp_path / "stopped" / "best" / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_a_best_that_cannot_be_told_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'top1', but the evaluation gives held_out_top1"):
+        train(program(), settings(keep_best="top1", evaluate_every=1), tmp_path, progress=False)
+    with pytest.raises(ValidationError, match="keep_best needs evaluate_every"):
+        settings(keep_best="held_out_top1")
+    base = Path(__file__).parents[2] / "recipes" / "playground_xclip.yaml"
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump({"base": str(base), "training": {"keep_best": "seen_top1"}}))
+    tiny = load_recipe(tmp_path / "recipe.yaml", tiny=True).training
+    assert tiny.keep_best == "seen_top1" and tiny.evaluate_every is not None and tiny.evaluate_every < tiny.num_steps
+
+
+def test_a_run_from_before_a_setting_existed_goes_on(tmp_path: Path) -> None:
+    train(program(), settings(num_steps=1), tmp_path, progress=False)
+    written = json.loads((tmp_path / "settings.json").read_text())
+    del written["keep_best"], written["optimizer"]["clip_gradient_norm"]
+    (tmp_path / "settings.json").write_text(json.dumps(written))
+    train(program(), settings(num_steps=1), tmp_path, progress=False)
+    with pytest.raises(ConfigError, match="other settings"):
+        train(program(), settings(num_steps=1, evaluate_every=1, keep_best="held_out_top1"), tmp_path, progress=False)

@@ -12,7 +12,7 @@ from typer.exceptions import TyperException
 
 from ..errors import WatchwordError
 from . import ask, convert, data, demo, evaluate, expand, fill, models, probe, sweep, tag, train
-from .notes import note
+from .notes import say
 
 __all__ = ["app", "main"]
 
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.filename is None:  # its rest would fail again when Python ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):  # whoever read our output has seen enough
-            note(f"watchword: cannot write {repr(error.filename) if error.filename else 'the output'}: {error.strerror}")
+            say(f"watchword: cannot write {repr(error.filename) if error.filename else 'the output'}: {error.strerror}")
         return 1
     return code if isinstance(code, int) else 0
 
@@ -81,9 +81,9 @@ def _say(error: WatchwordError | TyperException, given: Sequence[str]) -> None:
         file := next((name for name in given if name.startswith("-") and os.path.isfile(name)), None)
     ):
         text += f" (for the file of this name write {os.path.join(os.curdir, file)!r})"
-    note(f"watchword: {' '.join(text.split())}")
+    say(f"watchword: {' '.join(text.split())}")
     for more in getattr(error, "__notes__", ()):
-        note(more)
+        say(more)
 
 
 def _escape(error: UnicodeError) -> tuple[str, int]:

@@ -43,11 +43,15 @@ def check(
         None, "--split", min=1, max=3, help="Split, where SOURCE is a folder of split files (UCF-101, HMDB-51)."
     ),
     part: WhichPart = typer.Option(WhichPart.train, "--part", help="Part of the split."),
+    held_out: Path | None = typer.Option(
+        None, "--held-out", help="The list that will not be trained on (of split files: their folder); videos of both are named."
+    ),
     num_frames: int | None = typer.Option(None, "--num-frames", min=1, help="Frames that a clip takes; shorter videos are named."),
+    decode: bool = typer.Option(False, "--decode", help="Decode every video to its end: finds damage inside pictures, and takes long."),
     format: Format = typer.Option(Format.table, "--format", "-f", help="table shows some problems of each kind, json all."),
     num_workers: int | None = typer.Option(None, "--workers", min=1, help="Processes that read files; all cores if not given."),
 ) -> None:
-    """Find what is missing, unreadable, damaged, too short, doubled or unbalanced, and labels that do not fit the class list.
+    """Find what is missing, unreadable, damaged, too short, doubled, unbalanced or held out as well, and labels not in the class list.
 
     Every video is opened. Exit codes: 0 nothing found, 1 problems, 2 the list cannot be understood.
     """
@@ -61,7 +65,9 @@ def check(
             classes=classes,
             split=split,
             part=None if split is None else part.value,
+            held_out=held_out,
             num_frames=num_frames,
+            decode=decode,
             num_workers=num_workers,
             report=lambda done, total: tell(0, done / total),
         )

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..launched import is_first
 from .data import WhichPart
 from .notes import note, progress, warnings_as_notes, write_beside, writing
 from .running import ALL_DONE, SOME_FAILED, Precision
 
 if TYPE_CHECKING:
+    from ..tasks.protocols import ListedVideos
     from ..tasks.results import ClassificationResult
+    from ..xclip import XClip
 
 __all__ = ["evaluate"]
 
@@ -33,14 +36,20 @@ def evaluate(
         "--classes",
         help="Class list: kinetics400, ..., or a file [default: the model's own if the videos show those, else the list's].",
     ),
-    split: int | None = typer.Option(None, "--split", min=1, max=3, help="Split, where ANNOTATIONS is a folder of split files."),
+    protocol: str | None = typer.Option(
+        None, "--protocol", help="kinetics400, kinetics600, kinetics600_zero_shot, hmdb51, ucf101 (or -raw): its classes, splits and draws."
+    ),
+    split: int | None = typer.Option(
+        None, "--split", min=1, max=3, help="Split, where ANNOTATIONS is a folder of split files [default: with --protocol all three]."
+    ),
+    draw: int | None = typer.Option(None, "--draw", min=1, max=3, help="Draw of classes, of kinetics600_zero_shot [default: all three]."),
     part: WhichPart = typer.Option(WhichPart.test, "--part", help="Part of the split."),
     subset: bool = typer.Option(False, "--subset", help="The videos show only some of the classes."),
     views: str = typer.Option("1x1", "--views", help="CLIPSxCROPS of each video: 1x1, or 4x3 as in the paper's supervised results."),
     random_clips: int | None = typer.Option(
         None, "--random-clips", metavar="SEED", min=0, help="Draw the clips at random, as the released test did."
     ),
-    out: Path | None = typer.Option(None, "--out", "-o", help="Folder for results.json, videos.csv and confusion.png."),
+    out: Path | None = typer.Option(None, "--out", "-o", help="Folder for results.json and, of a list, videos.csv and confusion.png."),
     device: str = typer.Option("auto", "--device", help="auto, cpu, cuda, ..."),
     precision: Precision = typer.Option(Precision.float32, "--precision"),
     clips: Path = typer.Option(
@@ -53,56 +62,86 @@ def evaluate(
     """Measure a model on annotated videos: top-1, top-5, the mean of the classes, and which class is taken for which.
 
     Every video counts once. Those that cannot be read are named and counted apart. Exit codes: 0 all read, 1 some not, 2 nothing usable.
+    Over several splits or draws the mean and deviation are given, and --out gets a folder for each of them. Under torchrun the processes
+    share the videos.
 
     Without ANNOTATIONS: on clips of the playground's combinations that training never showed, among all its phrases.
     """
     if annotations is None:
-        _playground(model, clips, num_clips, seed, as_json)
+        _playground(context, model, clips, num_clips, seed, device, as_json, out)
         return
     with warnings_as_notes():
         from ..devices import find_device
-        from ..tasks.classification import evaluate as measure
+        from ..report.confusion import confusion
         from ..tasks.protocols import listed_videos
-        from ..xclip import XClip
+        from ..tasks.results import averaged
+        from ..training.parallel import joined
         from ..xclip.views import Views
 
         chosen = Views.parse(views, random_seed=random_clips)
-        weights = XClip.from_pretrained(model).to(find_device(device))
-        listed = listed_videos(annotations, weights.config, root=root, classes=classes, split=split, part=part.value)
-        note(f"{listed.protocol}: {len(listed.videos)} videos among {len(listed.class_names)} classes ({listed.source}); views {chosen}")
-        with progress(len(listed.videos), "evaluating") as advance:
-            result = measure(
-                weights,
-                listed.videos,
-                listed.class_names,
-                protocol=listed.protocol,
-                views=chosen,
-                subset=subset or listed.subset,
-                precision=precision.value,
-                on_progress=lambda done: advance(done, 0.0),
-            )
-    for video in result.failed:
+        where: dict[str, Any] = {"protocol": protocol, "root": root, "classes": classes, "split": split, "draw": draw, "part": part.value}
+        results = []
+        with joined(str(find_device(device))) as own_device:
+            weights = _load(model, own_device)
+            for listed in listed_videos(annotations, weights.config, **where):
+                num_classes = len(listed.class_names)
+                note(f"{listed.protocol}: {len(listed.videos)} videos among {num_classes} classes ({listed.source}); views {chosen}")
+                results.append(_measured(weights, listed, views=chosen, subset=subset, precision=precision.value))
+    if not is_first():
+        return
+    failed = {video.path: video for result in results for video in result.failed}
+    for video in failed.values():
         note(f"failed: {' '.join(video.error.split())}")
-    command = shlex.join(["watchword", *context.obj])
-    document = json.dumps({"command": command, "model": model, **result.as_dict()}, indent=None if out is None else 1)
-    print(document) if as_json else _print(result)
+    made = _made(context, model)
+    numbers = results[0].as_dict() if len(results) == 1 else averaged(str(protocol), results)
+    if as_json:
+        print(json.dumps({**made, **numbers}, indent=None if out is None else 1))
+    else:
+        _print(results)
     if out is not None:
-        _write(result, document, out)
-    raise typer.Exit(SOME_FAILED if result.failed else ALL_DONE)
+        _write_numbers(out, {**made, **numbers})
+        for result in results:
+            folder = out if len(results) == 1 else out / result.protocol.partition("/")[2].replace("/", "-")
+            _write_numbers(folder, {**made, **result.as_dict()})
+            write_beside(folder / "videos.csv", result.as_csv().encode("utf-8", "surrogateescape"))
+            write_beside(folder / "confusion.png", confusion(result))
+        note(f"wrote results.json, videos.csv and confusion.png into {out}" + (", a folder for each" if len(results) > 1 else ""))
+    raise typer.Exit(SOME_FAILED if failed else ALL_DONE)
 
 
-def _write(result: ClassificationResult, document: str, out: Path) -> None:
-    from ..report.confusion import confusion
+def _load(model: str, device: str) -> XClip:
+    from ..training.parallel import in_turn
+    from ..xclip import XClip
 
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-    write_beside(out / "videos.csv", result.as_csv().encode("utf-8", "surrogateescape"))
-    write_beside(out / "confusion.png", confusion(result))
-    write_beside(out / "results.json", f"{document}\n".encode())
-    note(f"wrote results.json, videos.csv and confusion.png into {out}")
+    with in_turn():  # so that one process downloads
+        return XClip.from_pretrained(model).to(device)
 
 
-def _print(result: ClassificationResult) -> None:
+def _measured(weights: XClip, listed: ListedVideos, **options: Any) -> ClassificationResult:
+    with progress(len(listed.videos), "evaluating") as advance:
+        return listed.evaluate(weights, on_progress=lambda done: advance(done, 0.0), **options)
+
+
+def _write_numbers(folder: Path, numbers: dict[str, Any]) -> None:
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_beside(folder / "results.json", f"{json.dumps(numbers, indent=1)}\n".encode())
+
+
+def _print(results: list[ClassificationResult]) -> None:
+    from ..tasks.results import spread
+
+    if len(results) == 1:
+        _print_one(results[0])
+        return
+    for result in results:
+        print(f"{result.protocol}: {len(result.read)} videos among {len(result.class_names)} classes, top-1 {result.top1:.2f}")
+    print(f"mean ± deviation of {len(results)}, percent right:")
+    for name, over in spread(results).items():
+        print(f"  {name.replace('_', ' '):14} {over}")
+
+
+def _print_one(result: ClassificationResult) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -128,15 +167,28 @@ def _print(result: ClassificationResult) -> None:
         print(f"the {_SHOWN} hardest of {len(rows)} classes; --json and --out give all")
 
 
-def _playground(model: str, clips: Path, num_clips: int, seed: int, as_json: bool) -> None:
+def _made(context: typer.Context, model: str) -> dict[str, str]:
+    return {"command": shlex.join(["watchword", *context.obj]), "model": model}
+
+
+def _playground(
+    context: typer.Context, model: str, clips: Path, num_clips: int, seed: int, device: str, as_json: bool, out: Path | None
+) -> None:
+    from ..devices import find_device
     from ..tasks.playground import evaluate as measure
-    from ..xclip import XClip
+    from ..training.parallel import joined
 
     note(f"playground: {num_clips} clips in {clips}, seed {seed}")
-    with warnings_as_notes():
-        result = measure(XClip.from_pretrained(model), clips, num_clips=num_clips, seed=seed)
+    with warnings_as_notes(), joined(str(find_device(device))) as own_device:
+        result = measure(_load(model, own_device), clips, num_clips=num_clips, seed=seed)
+    if not is_first():
+        return
+    numbers = {**_made(context, model), "seed": seed, **result.as_dict()}
+    if out is not None:
+        _write_numbers(out, numbers)
+        note(f"wrote results.json into {out}")
     if as_json:
-        print(json.dumps({"model": model, "seed": seed, **result.as_dict()}))
+        print(json.dumps(numbers))
         return
     print(f"{result.num_clips} clips, {result.num_phrases} phrases; percent right:")
     for name in ("top1", "shape", "colour", "action"):

@@ -12,16 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..files import replacing
+from ..launched import is_first
 from ..report.text import fitting
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["check_writable", "new_folder", "note", "print_table", "progress", "warnings_as_notes", "write_beside", "writing"]
+__all__ = ["check_writable", "new_folder", "note", "print_table", "progress", "say", "warnings_as_notes", "write_beside", "writing"]
 
 
 def note(text: str) -> None:
-    """One line on standard error."""
+    """One line on standard error; of torchrun's processes only the first one speaks."""
+    if is_first():
+        say(text)
+
+
+def say(text: str) -> None:
+    """One line on standard error, on any process."""
     print(fitting(text, sys.stderr.encoding), file=sys.stderr, flush=True)
 
 
@@ -54,7 +61,7 @@ def progress(num_items: int, doing: str = "tagging") -> Iterator[Callable[[int, 
     from rich.progress import Progress
 
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal, redirect_stdout=False) as bar:
+    with Progress(console=console, transient=True, disable=not (console.is_terminal and is_first()), redirect_stdout=False) as bar:
         task = bar.add_task(doing, total=num_items)
         yield lambda number, share: bar.update(task, completed=number + share)
 

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from ..errors import ConfigError, InputError
+from ..launched import is_first
 from .notes import note, warnings_as_notes, write_beside
 
 __all__ = ["train"]
@@ -29,6 +30,9 @@ def train(
     ),
     tiny: bool = typer.Option(False, "--tiny", help="Run the recipe small, on the playground, in a minute: to see that it works."),
     device: str = typer.Option("auto", "--device", help="cpu, cuda, cuda:1, mps; auto takes a GPU if there is one."),
+    views: str | None = typer.Option(
+        None, "--views", metavar="CLIPSx1", help="Evaluate the finished run in OUT again, each clip in so many views, in place of training."
+    ),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bar."),
 ) -> None:
     """Train a model as a recipe says, or on clips of your own classes with settings chosen for them.
@@ -40,6 +44,8 @@ def train(
     if (recipe is None) == (labels_from is None):
         raise InputError("train takes a recipe or --labels-from FOLDER" + (", not both" if recipe else ""))
     if labels_from is not None:
+        if views is not None:
+            raise InputError("--views goes with a recipe; for videos: watchword evaluate MODEL LIST --views")
         if changes:
             raise InputError(f"--set changes a recipe: --labels-from writes one, {out / 'recipe.yaml'}, which can be changed and run")
         _learn(labels_from, out, model=model, seed=seed, device=device, progress=not quiet)
@@ -48,10 +54,14 @@ def train(
         raise InputError("--model and --seed go with --labels-from: change a recipe with --set start=... and --set training.seed=...")
     with warnings_as_notes():
         from ..devices import find_device
-        from ..training import is_first, load_recipe, run
+        from ..training import evaluate, load_recipe, run
+        from ..xclip.views import Views
 
         assert recipe is not None
         chosen = load_recipe(recipe, {"training.device": str(find_device(device)), **dict(_parse(change) for change in changes)}, tiny=tiny)
+        if views is not None:
+            print(json.dumps(evaluate(chosen, out, Views.parse(views))))
+            return
         results = run(chosen, out, progress=not quiet, report=note)
     if is_first():
         note(f"the model is in {out / 'model'}: watchword tag CLIP --labels ... --model {out / 'model'}")
@@ -65,6 +75,8 @@ def _learn(folder: Path, out: Path, *, model: str | None, seed: int, device: str
         from ..tasks.own_labels import learn
 
         learned = learn(folder, out, model=model, seed=seed, device=str(find_device(device)), progress=progress, report=note)
+        if not is_first():
+            return
         write_beside(out / "report.html", page(learned).encode("utf-8", "backslashreplace"))
     note(f"the report is {out / 'report.html'}; the model: watchword tag CLIP --model {learned.model_path}")
     before, after = learned.before, learned.after

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
@@ -18,7 +19,9 @@ from ..files import write_text
 from .folders import VIDEO_SUFFIXES, find_media
 from .label_lists import load_labels, same_name
 
-__all__ = ["AnnotationList", "Part", "class_finder", "class_list", "load_list", "read_annotations", "write_annotations"]
+__all__ = [
+    "AnnotationList", "Part", "class_finder", "class_list", "hash_annotations", "load_list", "read_annotations", "write_annotations",
+]  # fmt: skip
 
 Video = tuple[Path, str]
 Part = Literal["train", "test"]
@@ -88,12 +91,18 @@ def read_annotations(
     return [(path, name) for path, name in named if name is not None]
 
 
-def write_annotations(path: str | Path, videos: Sequence[Video]) -> None:
-    """Write the videos as a CSV with the columns ``path`` and ``label`` that `read_annotations` reads, with absolute paths."""
+def write_annotations(path: str | Path, videos: Sequence[Video], *, root: str | Path | None = None) -> None:
+    """Write the videos as a CSV with the columns ``path`` and ``label`` that `read_annotations` reads.
+
+    Paths are absolute, or those below ``root`` relative to it, for whoever has the videos elsewhere.
+    """
+    below = None if root is None else os.path.abspath(root)
+    paths = [Path(os.path.abspath(video)) for video, _ in videos]
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\r\n")  # the lone \r of a name is only quoted so
     writer.writerow(["path", "label"])
-    writer.writerows([os.path.abspath(video), label] for video, label in videos)
+    for video, (_, label) in zip(paths, videos, strict=True):
+        writer.writerow([video.relative_to(below).as_posix() if below and video.is_relative_to(below) else video, label])
     write_text(Path(path), out.getvalue())
 
 
@@ -135,6 +144,21 @@ def load_list(source: str | Path, *, root: str | Path | None = None, split: int 
         raise ConfigError(f"{source}: lists no videos")
     numbered = all(_NUMBER.fullmatch(label) for _, label in videos)
     return AnnotationList(str(source), videos, numbered)
+
+
+def hash_annotations(source: str | Path, *, split: int | None = None, part: Part | None = None) -> str | None:
+    """SHA-256 of the bytes of a list, of split files those of the split one after the other by name; None for a folder of class folders."""
+    source = Path(source)
+    files = _split_files(source, split, part) if source.is_dir() else [source]
+    if files is None:
+        return None
+    digest = hashlib.sha256()
+    for file in files:
+        try:
+            digest.update(file.read_bytes())
+        except OSError as error:
+            raise ConfigError(f"{file}: cannot be read as an annotation list: {error.strerror}") from error
+    return digest.hexdigest()
 
 
 def _text(source: Path) -> str:
@@ -233,23 +257,34 @@ def _ucf(source: Path, text: str, base: Path) -> Iterator[Video]:
 
 
 def _folder(source: Path, root: str | Path | None, split: int | None, part: Part | None) -> AnnotationList:
-    names = sorted(os.listdir(source))
-    ucf = [name for name in names if _UCF_NAME.fullmatch(name)]
-    hmdb = [match for match in map(_HMDB_NAME.fullmatch, names) if match]
-    if not ucf and not hmdb:
+    files = _split_files(source, split, part)
+    if files is None:
         if split is not None:
             raise ConfigError(f"{source}: split {split} was asked for, but there are no split files of UCF-101 or HMDB-51 in it")
-        return _class_folders(source, names)
-    if split not in (1, 2, 3) or part not in ("train", "test"):
-        raise ConfigError(f"{source}: a folder of split files; choose a split (1, 2 or 3) and a part (train or test)")
-    if ucf:
-        return load_list(source / f"{part}list{split:02d}.txt", root=root)
+        return _class_folders(source)
+    if files and _UCF_NAME.fullmatch(files[0].name):
+        return load_list(files[0], root=root)
     base, videos = source if root is None else Path(root), []
-    for match in (match for match in hmdb if int(match[2]) == split):
-        videos += [(base / match[1] / name, match[1]) for name, chosen in _hmdb(source / match[0]) if chosen == part]
+    for file in files:
+        label = file.name.rpartition("_test_split")[0]
+        videos += [(base / label / name, label) for name, chosen in _hmdb(file) if chosen == part]
     if not videos:
         raise ConfigError(f"{source}: there are no split files called <class>_test_split{split}.txt with videos of the {part} part")
     return AnnotationList(str(source), videos, numbered=False)
+
+
+def _split_files(source: Path, split: int | None, part: Part | None) -> list[Path] | None:
+    """The files that say what is in a part of a split, None if the folder has no split files. Raises ConfigError if neither is chosen."""
+    names = sorted(os.listdir(source))
+    ucf = any(map(_UCF_NAME.fullmatch, names))
+    hmdb = [match for match in map(_HMDB_NAME.fullmatch, names) if match]
+    if not ucf and not hmdb:
+        return None
+    if split not in (1, 2, 3) or part not in ("train", "test"):
+        raise ConfigError(f"{source}: a folder of split files; choose a split (1, 2 or 3) and a part (train or test)")
+    if ucf:
+        return [source / f"{part}list{split:02d}.txt"]
+    return [source / match[0] for match in hmdb if int(match[2]) == split]
 
 
 def _hmdb(source: Path) -> Iterator[tuple[str, str | None]]:
@@ -261,8 +296,8 @@ def _hmdb(source: Path) -> Iterator[tuple[str, str | None]]:
         yield name.strip(), _HMDB_PARTS[chosen]
 
 
-def _class_folders(source: Path, names: Sequence[str]) -> AnnotationList:
-    classes = tuple(name for name in names if (source / name).is_dir() and not name.startswith("."))
+def _class_folders(source: Path) -> AnnotationList:
+    classes = tuple(name for name in sorted(os.listdir(source)) if (source / name).is_dir() and not name.startswith("."))
     videos: list[Video] = []
     for name in classes:
         videos += [(path, name) for path in find_media([source / name]).paths if path.suffix.lower() in VIDEO_SUFFIXES]

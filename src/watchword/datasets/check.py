@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
 from ..errors import InputError
 from ..media import MediaError, VideoReader
 from ..media.opening import open_bytes
 from .annotations import AnnotationList, Part, class_finder, class_list, load_list
+from .workers import Crashed, Workers
 
 __all__ = ["PROBLEM_KINDS", "DataCheck", "Problem", "check_videos"]
 
 PROBLEM_KINDS = {
     "missing": "no such file",
     "unreadable": "the file cannot be read as a video",
+    "crashed": "the process that read the file died: out of memory, or the decoder crashed",
     "damaged": "a part of the file is lost or cannot be read",
     "too_short": "fewer frames than a clip takes; frames would be repeated",
     "listed_twice": "the same path stands more than once in the list",
     "same_content": "files with the same bytes",
+    "held_out_path": "the path is in the held-out list, too",
+    "held_out_content": "the same bytes as a file of the held-out list",
     "unknown_label": "a label that is not in the class list",
     "class_without_videos": "a class of the class list that no video shows",
     "unbalanced": "the largest class has many times the videos of the smallest",
@@ -38,8 +39,6 @@ IMBALANCE = 10
 
 _FEW = 16  # files for which no process is worth starting
 Video = tuple[Path, str]
-_Given = TypeVar("_Given")
-_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,9 @@ def check_videos(
     classes: str | Path | Sequence[str] | None = None,
     split: int | None = None,
     part: Part | None = None,
+    held_out: str | Path | None = None,
     num_frames: int | None = None,
+    decode: bool = False,
     num_workers: int | None = None,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> DataCheck:
@@ -100,7 +101,9 @@ def check_videos(
 
     Args:
         source, root, classes, split, part: as for ``watchword.datasets.annotations.read_annotations``.
+        held_out: the list that will not be trained on, read as ``source`` is (with ``split``, its test part); videos of both are named.
         num_frames: frames that a clip takes; videos with fewer are named.
+        decode: decode every video to its end, which finds damage inside pictures, and takes as long.
         num_workers: processes that read files; all cores if not given.
         report: told how many files are done, and of how many.
 
@@ -111,14 +114,18 @@ def check_videos(
         raise InputError(f"{num_workers} workers: at least 1")
     listed = load_list(source, root=root, split=split, part=part)
     videos, counts, problems = _check_labels(listed, None if classes is None else class_list(classes)[0])
+    also = None if held_out is None else load_list(held_out, root=root, split=split, part=None if split is None else "test").videos
     paths = list(dict.fromkeys(path for path, _ in videos))
-    with _workers(num_workers or os.cpu_count() or 1, len(paths)) as workers:
+    with Workers(0 if len(paths) <= _FEW and not decode else num_workers or os.cpu_count() or 1) as workers:
         files = {}
-        for path, file in zip(paths, _each(workers, partial(_inspect, num_frames=num_frames), paths), strict=True):
-            files[path] = file
+        for path, file in zip(paths, workers.each(partial(_inspect, num_frames=num_frames, decode=decode), paths), strict=True):
+            files[path] = _CRASHED if isinstance(file, Crashed) else file
             report(len(files), len(paths))
         problems += [Problem(kind=file.problem[0], message=file.problem[1], path=str(path)) for path, file in files.items() if file.problem]
-        problems += _same_content(files, dict(videos), workers)
+        sizes = {path: file.num_bytes for path, file in files.items()}
+        problems += _same_content(sizes, dict(videos), workers)
+        if also is not None:
+            problems += _held_out_too(sizes, dict(also), workers)
     problems += _listed_twice(videos)
     readable = [file.num_frames for file in files.values() if file.num_frames]
     return DataCheck(
@@ -154,13 +161,20 @@ def _check_labels(listed: AnnotationList, class_names: Sequence[str] | None) -> 
     return [(path, meant[label] or label) for path, label in listed.videos], counts, problems
 
 
-def _inspect(path: Path, *, num_frames: int | None) -> _File:
+_CRASHED = _File(problem=("crashed", "the process that read it died, likely for lack of memory; leave the file out or encode it anew"))
+
+
+def _inspect(path: Path, *, num_frames: int | None, decode: bool) -> _File:
     try:
         with VideoReader(path, num_threads=1) as reader:
             info, found = reader.info, reader.num_frames
+            if decode:
+                reader.decode_to_end()
             warnings = [*info.warnings, *reader.warnings]
     except MediaError as error:
         return _File(problem=("missing" if error.reason == "missing_file" else "unreadable", error.message))
+    except MemoryError:
+        return _File(problem=("unreadable", "there is not enough memory to read it"))
     problem = None
     if warnings:
         problem = ("damaged", "; ".join(warnings))
@@ -180,21 +194,50 @@ def _listed_twice(videos: Sequence[Video]) -> Iterator[Problem]:
             yield Problem("listed_twice", message, path=str(path))
 
 
-def _same_content(files: dict[Path, _File], labels: dict[Path, str], workers: Executor | None) -> Iterator[Problem]:
-    by_size: defaultdict[int, list[Path]] = defaultdict(list)
-    for path, file in files.items():
-        if file.num_bytes:
-            by_size[file.num_bytes].append(path)
-    paths = [path for group in by_size.values() if len(group) > 1 for path in group]
-    same: defaultdict[bytes, list[Path]] = defaultdict(list)
-    for path, digest in zip(paths, _each(workers, _digest, paths), strict=True):
-        same[digest or os.fsencode(path)].append(path)
-    for first, *others in same.values():
+def _same_content(sizes: dict[Path, int], labels: dict[Path, str], workers: Workers) -> Iterator[Problem]:
+    for first, *others in _same_bytes(sizes, workers):
         for other in others:
             twins = f"same bytes as {str(first)!r}"
             if labels[first] != labels[other]:
                 twins += f", which has the label {labels[first]!r}"
             yield Problem("same_content", twins, path=str(other), label=labels[other])
+
+
+def _held_out_too(sizes: dict[Path, int], held_out: dict[Path, str], workers: Workers) -> Iterator[Problem]:
+    """What a model would be tested on after it was trained on it."""
+    absolute = {os.path.abspath(path): label for path, label in held_out.items()}
+    same_path = {path for path in sizes if os.path.abspath(path) in absolute}
+    for path in sizes:
+        if path in same_path:
+            yield Problem("held_out_path", f"held out with the label {absolute[os.path.abspath(path)]!r}", path=str(path))
+    others = {path: _num_bytes(path) for path in held_out if path not in sizes}
+    for group in _same_bytes({**{path: size for path, size in sizes.items() if path not in same_path}, **others}, workers):
+        there = [path for path in group if path in others]
+        for path in group:
+            if there and path not in others:
+                yield Problem("held_out_content", f"same bytes as {str(there[0])!r}, which is held out", path=str(path))
+
+
+def _same_bytes(sizes: dict[Path, int], workers: Workers) -> list[list[Path]]:
+    """Files of equal content, in groups of two and more; only those of one size are read."""
+    by_size: defaultdict[int, list[Path]] = defaultdict(list)
+    for path, size in sizes.items():
+        if size:
+            by_size[size].append(path)
+    paths = [path for group in by_size.values() if len(group) > 1 for path in group]
+    same: defaultdict[bytes, list[Path]] = defaultdict(list)
+    for path, digest in zip(paths, workers.each(_digest, paths), strict=True):
+        same[digest if isinstance(digest, bytes) else os.fsencode(path)].append(path)
+    return [group for group in same.values() if len(group) > 1]
+
+
+def _num_bytes(path: Path) -> int:
+    try:
+        descriptor, _, num_bytes = open_bytes(path)
+    except MediaError:  # it is missing: the held-out list's own check says so
+        return 0
+    os.close(descriptor)
+    return num_bytes
 
 
 def _digest(path: Path) -> bytes | None:
@@ -209,16 +252,3 @@ def _digest(path: Path) -> bytes | None:
     except (MediaError, OSError):  # gone since it was read
         return None
     return digest.digest()
-
-
-@contextmanager
-def _workers(num_workers: int, num_files: int) -> Iterator[Executor | None]:
-    if num_workers == 1 or num_files <= _FEW:
-        yield None
-        return
-    with ProcessPoolExecutor(num_workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield pool
-
-
-def _each(workers: Executor | None, function: Callable[[_Given], _Found], given: Iterable[_Given]) -> Iterator[_Found]:
-    return map(function, given) if workers is None else workers.map(function, given, chunksize=16)

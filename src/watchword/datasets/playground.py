@@ -34,7 +34,8 @@ class PlaygroundClips(Dataset[Sample]):
 
     The frames are those that sparse sampling takes from the clip: one in each of ``num_frames`` equal parts of its duration, at a
     random moment of it, drawn once a clip. ``augment`` changes them by (seed, epoch, index). ``shots`` gives so many clips of each phrase
-    of the split in place of ``num_clips`` at random.
+    of the split in place of ``num_clips`` at random. With ``num_views`` a clip is seen at other moments in every epoch below that number;
+    the first view is the only one without.
     """
 
     def __init__(
@@ -48,20 +49,27 @@ class PlaygroundClips(Dataset[Sample]):
         cache_folder: Path,
         shots: int | None = None,
         augment: Augmentation | None = None,
+        num_views: int = 1,
     ) -> None:
         self.augment, self.seed, self.preprocessing = augment, seed, Preprocessing(crop_size=size, short_side=size)
         if shots is not None:
             num_clips = shots * len(combinations(split=split))
         render = partial(_render_clip, num_frames=num_frames, size=size, seed=seed, split=split, balanced=shots is not None)
         name = f"clips-{split}-{num_clips}{'' if shots is None else '-balanced'}x{num_frames}x{size}-seed{seed}"
-        self.frames, self.labels = _rendered(cache_folder / name, num_clips, (num_frames, size, size, 3), render)
+        self.views = [
+            _rendered(
+                cache_folder / f"{name}{f'-view{view}' if view else ''}", num_clips, (num_frames, size, size, 3), partial(render, view=view)
+            )
+            for view in range(num_views)
+        ]
+        self.labels = self.views[0][1]
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __getitem__(self, position: Position) -> Sample:
         epoch, index = position
-        frames = np.array(self.frames[index])
+        frames = np.array(self.views[epoch % len(self.views)][0][index])
         if self.augment is not None:
             frames = self.augment.draw(len(frames), np.random.default_rng((self.seed, epoch, index))).clip(frames, self.preprocessing)
         return {"frames": frames, "label": PHRASES.index(self.labels[index])}
@@ -88,11 +96,11 @@ class PlaygroundStills(Dataset[Sample]):
         return {"frames": np.array(self.frames[index]), "captions": self.caption_numbers[index]}
 
 
-def _render_clip(index: int, *, num_frames: int, size: int, seed: int, split: Split, balanced: bool) -> tuple[np.ndarray, str]:
+def _render_clip(index: int, *, num_frames: int, size: int, seed: int, split: Split, balanced: bool, view: int) -> tuple[np.ndarray, str]:
     choices = combinations(split=split)
     shape, colour, action = choices[index % len(choices)] if balanced else (None, None, None)
     scene = sample_scene(_scene_seed(seed, index), shape=shape, colour=colour, action=action, split=split)
-    moments = np.random.default_rng((seed, index)).uniform(size=num_frames)
+    moments = np.random.default_rng((seed, index, view) if view else (seed, index)).uniform(size=num_frames)
     times = (np.arange(num_frames) + moments) / num_frames * scene.duration_seconds
     return render_frames(scene, times, size=size), phrase(scene.shape, scene.colour, scene.action)
 

@@ -93,10 +93,11 @@ def of_classes(videos: Iterable[Video], class_names: Sequence[str]) -> list[Vide
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """What a result was measured by. Results carry `as_dict`, so that two of them can be told to be comparable.
+    """What a result was measured by. Results carry this, so that two of them can be told to be comparable.
 
     name: such as ``hmdb51/split1/test``.  classes_sha256: of the class names in their order.  videos_sha256: of the pairs of file name and
-    label, sorted, so the same for everyone who has the same videos under the same names.
+    label, sorted, so the same for everyone who has the same videos under the same names.  annotations_sha256: of the list's file, None
+    if there is none.
     """
 
     name: str
@@ -104,9 +105,18 @@ class Protocol:
     num_videos: int
     classes_sha256: str
     videos_sha256: str
+    annotations_sha256: str | None = None
 
     @classmethod
-    def of(cls, name: str, class_names: Sequence[str], videos: Sequence[Video], *, subset: bool = False) -> Protocol:
+    def of(
+        cls,
+        name: str,
+        class_names: Sequence[str],
+        videos: Sequence[Video],
+        *,
+        subset: bool = False,
+        annotations_sha256: str | None = None,
+    ) -> Protocol:
         """The record of a protocol whose candidates are ``class_names``; with ``subset`` the videos may show a part of them.
 
         Raises ConfigError, naming both numbers, if the videos are not of exactly these classes: a class list of another size or of
@@ -123,10 +133,15 @@ class Protocol:
             num_videos=len(videos),
             classes_sha256=_sha256(class_names),
             videos_sha256=_sha256(sorted(f"{path.name}\t{label}" for path, label in videos)),
+            annotations_sha256=annotations_sha256,
         )
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """As the results of an evaluation have it."""
+        return {"protocol": self.name, "num_classes": self.num_classes, **self.hashes()}
+
+    def hashes(self) -> dict[str, str | None]:
+        return {name: value for name, value in asdict(self).items() if name.endswith("_sha256")}
 
 
 def _sha256(lines: Iterable[str]) -> str:

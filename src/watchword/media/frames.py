@@ -92,6 +92,7 @@ class VideoReader:
         self._substitutes: dict[int, int] = {}
         self._left_out: set[int] = set()
         self._num_errors = 0
+        self._num_painted_over = 0
 
     def _forget(self) -> None:
         self._session: Session | None = None
@@ -153,6 +154,8 @@ class VideoReader:
             found.append(f"{self._num_errors} times the decoder met damaged data")
         if self._substitutes:
             found.append(f"{len(self._substitutes)} damaged frames replaced by the nearest that can be decoded")
+        if self._num_painted_over:
+            found.append(f"{self._num_painted_over} frames are damaged in part")
         if self._left_out:
             found.append(f"{len(self._left_out)} damaged frames left out")
         return found
@@ -253,11 +256,29 @@ class VideoReader:
                     yield from self._iterate(index, numbers[numbers > number], size, transform)
                     return
         finally:
-            if session.pid == os.getpid():
-                session.close()
-            with self._turn():
-                self._num_errors += session.num_errors
-                self._left_out |= session.missing
+            self._end(session)
+
+    def _end(self, session: Session) -> None:
+        if session.pid == os.getpid():
+            session.close()
+        with self._turn():
+            self._num_errors += session.num_errors
+            self._left_out |= session.missing
+
+    def decode_to_end(self) -> int:
+        """Decode every frame and give none of them; how many came out whole. Damage that was met is in `warnings` afterwards, also that
+        which the decoder has painted over.
+
+        Raises MediaError: the file cannot be read.
+        """
+        index = self._indexed()
+        session = Session(self.path, self.limits, self.num_threads)
+        try:
+            whole = [not frame.is_corrupt for _, frame in session.frames(index, np.arange(len(index)))]
+        finally:
+            self._end(session)
+        self._num_painted_over = len(whole) - sum(whole)
+        return sum(whole)
 
     def _range(self, start: float | None, end: float | None) -> tuple[int, int]:
         times = np.maximum.accumulate(self.times)

@@ -17,7 +17,7 @@ from .text import printable
 __all__ = ["curves", "read_metrics"]
 
 MAX_POINTS_UNSMOOTHED = 30
-_NOT_DRAWN = ("samples_per_second", "num_", "memory", "seconds", "waiting")
+_NOT_DRAWN = ("samples_per_second", "num_", "memory", "seconds", "data_wait_share", "loss_scale")
 
 Series = dict[str, list[tuple[int, float]]]
 
@@ -68,7 +68,7 @@ def curves(folder: str | Path, *, title: str = "", format: str = "png") -> bytes
 def _panel(axes: matplotlib.axes.Axes, name: str, lines: Series) -> None:
     for colour, (label, points) in zip(_colours(len(lines)), lines.items(), strict=True):
         steps, values = np.array(points, dtype=np.float64).T
-        text = printable(label.replace("_", " "))
+        text = printable("top1 in training" if label == "top1" else label.replace("_", " "))
         if len(steps) <= MAX_POINTS_UNSMOOTHED:
             axes.plot(steps, values, color=colour, label=text, marker="o" if len(steps) < 12 else None, markersize=3.5)
             continue

@@ -42,7 +42,7 @@ section { border-top: 1px solid var(--line); padding: 18px 0 14px; margin-top: 1
 .track { background: var(--track); height: 18px; border-radius: 3px; overflow: hidden; }
 .track.time { height: 24px; } .track svg, .bar { display: block; width: 100%; height: 100%; }
 .score { font-weight: 600; font-variant-numeric: tabular-nums; } .axis { display: flex; justify-content: space-between; }
-.below { opacity: .55; }
+.below { opacity: .55; } .alone .row { grid-template-columns: minmax(0, 1fr); } .alone .thumbs { grid-column: 1; }
 .picture { max-width: 100%; display: block; margin: 8px 0; }
 code { background: var(--track); padding: 1px 5px; border-radius: 3px; overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; font-size: 13.5px; }

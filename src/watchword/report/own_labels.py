@@ -42,11 +42,17 @@ def _header(learned: Learned) -> str:
     if len(after.read) < 50:
         step = 100 / len(after.read)
         few = f'<p class="warning">One held-out clip is {step:.1f} %: with so few, small differences mean nothing.</p>'
+    augment = plan.recipe.augment
+    kept = [
+        *(["not mirrored"] if augment is None or not augment.flip_probability else []),
+        *(["in their own colours"] if augment is None or not (augment.jitter_probability or augment.grey_probability) else []),
+    ]
+    shown = f" · clips to learn from were shown {' and '.join(kept)}" if kept else ""
     command = f"watchword tag VIDEO --model {shlex.quote(str(learned.model_path))}"
     return f"""<h1>{escaped(plan.recipe.name)}</h1>
 <p><b>{after.top1:.0f} % of {len(after.read)} held-out clips right</b>; before training {before.top1:.0f} %, by chance {chance:.0f} %.</p>
 <p class="faint">{len(plan.class_names)} classes · {len(plan.train)} clips to learn from · start: {escaped(str(plan.recipe.start))} ·
-{training.num_steps} steps of {training.batch_size} clips · seed {training.seed}</p>
+{training.num_steps} steps of {training.batch_size} clips · seed {training.seed}{shown}</p>
 <p>Use it: <code>{escaped(command)}</code> (its labels are your classes)</p>
 {few}"""
 
@@ -77,7 +83,7 @@ def _wrong(result: ClassificationResult) -> list[str]:
 def _clip(result: ClassificationResult, video: VideoResult) -> str:
     names = result.class_names
     guess, share = video.ranked[0]
-    return f"""<section>
+    return f"""<section class="alone">
 <div class="head"><h2>{escaped(video.path)}</h2><span class="answer">{escaped(names[guess])} ({share:.2f})</span></div>
 <p class="faint">the truth: <b>{escaped(names[video.label])}</b> ({video.probability:.2f}, place {video.place} of {len(names)})</p>
 {thumbnail_row(video.path)}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from ..errors import ConfigError
 from ..fields import check_types, checked_fields
 
-__all__ = ["GRIDS", "OPTIONAL_PARTS", "PRETRAINED_PARTS", "RESERVE_SIZES", "ReserveConfig"]
+__all__ = ["GRIDS", "OPTIONAL_PARTS", "PRETRAINED_PARTS", "RESERVE_SIZES", "ReserveConfig", "kind_of", "size_of"]
 
 GRIDS = ((12, 20), (18, 32), (24, 24))  # patches of a frame: pretraining; after resolution adaptation, wide and square
 OPTIONAL_PARTS = ("audio_encoder", "span_encoder", "head", "proj")
@@ -118,3 +118,22 @@ RESERVE_SIZES: dict[str, ReserveConfig] = {
     "base": ReserveConfig(),
     "large": ReserveConfig(width=1024, vision_layers=24, joint_layers=24),
 }
+
+_KINDS = {
+    frozenset(PRETRAINED_PARTS): "pretrained",
+    frozenset(("proj",)): "finetuned on VCR",
+    frozenset(("audio_encoder", "proj")): "finetuned on TVQA",
+}
+
+
+def kind_of(parts: Iterable[str]) -> str:
+    """What weights with these optional parts were trained for: ``pretrained``, ``finetuned on VCR``, ``finetuned on TVQA``, ``custom``."""
+    return _KINDS.get(frozenset(parts), "custom")
+
+
+def size_of(config: ReserveConfig) -> str:
+    """``base``, ``large``, or ``custom`` for a model of other sizes."""
+    names = ["width", "head_size", "vision_layers", "joint_layers", "vocab_size", "patch_size"]
+    names += [f"{part}_layers" for part in ("audio", "span") if f"{part}_encoder" in config.parts]
+    sizes = RESERVE_SIZES.items()
+    return next((size for size, known in sizes if all(getattr(config, name) == getattr(known, name) for name in names)), "custom")

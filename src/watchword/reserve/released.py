@@ -16,18 +16,13 @@ from torch import Tensor
 from ..errors import CheckpointError, ConfigError
 from ..weights.folders import WithoutRandomNumbers
 from ..weights.states import require_match
-from .config import GRIDS, OPTIONAL_PARTS, PRETRAINED_PARTS, RESERVE_SIZES, ReserveConfig
+from .config import GRIDS, OPTIONAL_PARTS, ReserveConfig, kind_of, size_of
 from .model import Reserve
 from .msgpack_file import StoredArray, Tree, read_tree, write_tree
 from .names import from_released, released_name, released_shape, to_released
 
 __all__ = ["ReleasedFile", "load_released", "read_released", "save_released"]
 
-KINDS = {
-    frozenset(PRETRAINED_PARTS): "pretrained",
-    frozenset(("proj",)): "finetuned on VCR",
-    frozenset(("audio_encoder", "proj")): "finetuned on TVQA",
-}
 MAX_LAYERS = 1000
 JOINT_KERNEL = "joint_transformer/layer_00/attention_layer/qkv/kernel"
 
@@ -56,13 +51,12 @@ class ReleasedFile:
     @property
     def kind(self) -> str:
         """``pretrained``, ``finetuned on VCR``, ``finetuned on TVQA``, or ``custom`` for another set of parts."""
-        return KINDS.get(frozenset(self.parts), "custom")
+        return kind_of(self.parts)
 
     @property
     def size(self) -> str:
         """``base``, ``large``, or ``custom`` for a model of other sizes."""
-        config = self.config()
-        return next((name for name, size in RESERVE_SIZES.items() if _same_size(config, size)), "custom")
+        return size_of(self.config())
 
     def config(self, grid: tuple[int, int] | None = None) -> ReserveConfig:
         """The configuration that the shapes tell (spec section 1). No shape tells the grid of a frame's patches: without ``grid`` it is
@@ -197,9 +191,3 @@ def _collect(tree: Mapping[str, Tree], prefix: str, params: dict[str, StoredArra
             params[prefix + name] = value
         else:
             raise CheckpointError(f"{source} is no released checkpoint: parameter {prefix}{name} is no array")
-
-
-def _same_size(config: ReserveConfig, size: ReserveConfig) -> bool:
-    names = ["width", "head_size", "vision_layers", "joint_layers", "vocab_size", "patch_size"]
-    names += [f"{part}_layers" for part in ("audio", "span") if f"{part}_encoder" in config.parts]
-    return all(getattr(config, name) == getattr(size, name) for name in names)

@@ -6,7 +6,6 @@ Within a ``torch.distributed`` group each process reads and scores its share of 
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -29,6 +28,7 @@ from ..read_ahead import read_ahead
 from ..results import PathLike
 from ..text.labels import clean_labels
 from ..weights.evaluating import evaluating
+from ..weights.states import hash_state
 from ..xclip.inputs import to_tensor
 from ..xclip.labels import encode_labels, own_classes, score_labels
 from ..xclip.model import XClip
@@ -47,6 +47,7 @@ def evaluate(
     class_names: Sequence[str] | None = None,
     *,
     protocol: str = "own list",
+    annotations_sha256: str | None = None,
     views: Views = SINGLE_VIEW,
     subset: bool = False,
     precision: Precision = "float32",
@@ -60,7 +61,7 @@ def evaluate(
         model: on the device to compute on; its mode and weights are left as they are.
         videos: (path, label) pairs, as ``read_annotations`` gives them; a label is a class name in any spelling.
         class_names: the candidates; None takes the classes that the weights name, of which the videos may show a part.
-        protocol: name that the result carries.
+        protocol, annotations_sha256: name of the protocol, and hash of the list's file, that the result carries.
         views: clips and crops of each video.
         subset: allow class names of which the list has no video. Without it such a list is refused, as it is likely another protocol's.
         batch_size: views of one step; None keeps the memory of a step small.
@@ -80,7 +81,7 @@ def evaluate(
     names = _checked_names(class_names)
     find = class_finder(names, numbered=False)
     labelled = [(Path(path), find(label) or label) for path, label in videos]
-    record = Protocol.of(protocol, names, labelled, subset=subset)
+    record = Protocol.of(protocol, names, labelled, subset=subset, annotations_sha256=annotations_sha256)
     numbers = {name: number for number, name in enumerate(names)}
     if model.config.weights == "random":
         warnings.warn("these weights were never trained: the accuracy is chance", UserWarning, stacklevel=2)
@@ -99,9 +100,8 @@ def evaluate(
             "image_size": model.config.image_size,
             "views": str(views),
             "precision": tagger.precision,
-            "weights_sha256": _hash_weights(model),
-            "classes_sha256": record.classes_sha256,
-            "videos_sha256": record.videos_sha256,
+            "weights_sha256": hash_state(model.state_dict()),
+            **record.hashes(),
         },
     )
     if not result.read:
@@ -206,11 +206,3 @@ def _ranked(video: _Video, shares: npt.NDArray[np.float64], notes: tuple[str, ..
         probability=float(shares[video.label]),
         warnings=notes,
     )
-
-
-def _hash_weights(model: XClip) -> str:
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
-    return digest.hexdigest()

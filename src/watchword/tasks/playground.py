@@ -7,12 +7,16 @@ through decoding, sampling and ``Tagger``.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .. import processes
+from ..datasets.splits import Protocol
 from ..playground import PHRASES, SEEN_ACTIONS, Action, parse_phrase, write_folder
 from ..playground.world import Split
+from ..training.parallel import in_turn
+from ..weights.states import hash_state
 from ..xclip.model import XClip
 from ..xclip.tagging import Tagger
 
@@ -29,6 +33,7 @@ class PlaygroundResult:
         top1_by_action: the whole phrase, over the clips of each action.
         action_by_action: the action alone, over the clips of each action.
         guesses: (truth, best phrase) of every clip, in order.
+        settings: with what it was measured: protocol, weights, views, hashes.
     """
 
     num_clips: int
@@ -40,21 +45,28 @@ class PlaygroundResult:
     top1_by_action: dict[str, float]
     action_by_action: dict[str, float]
     guesses: tuple[tuple[str, str], ...]
+    settings: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the guesses."""
-        return {name: value for name, value in vars(self).items() if name != "guesses"}
+        return {**self.settings, **{name: value for name, value in vars(self).items() if name not in ("guesses", "settings")}}
 
 
 def evaluate(model: XClip, folder: str | Path, *, num_clips: int = 464, seed: int = 1000, split: Split = "unseen") -> PlaygroundResult:
     """Tag ``num_clips`` clips of a split, written to ``folder`` (those already there are taken), all combinations equally often."""
-    truth = write_folder(folder, num_clips, seed=seed, split=split)
+    with in_turn():
+        truth = write_folder(folder, num_clips, seed=seed, split=split)
     paths = [Path(folder) / clip["path"] for clip in truth]
-    best = [tags[0].label for tags in Tagger(model).tag(paths, PHRASES, top=1)]
-    return _measure([(clip["label"], guess) for clip, guess in zip(truth, best, strict=True)])
+    own = processes.share(len(paths))
+    told = [tags[0].label for tags in Tagger(model).tag(paths[own.start : own.stop], PHRASES, top=1)] if own else []
+    best = [label for part in processes.gather(told) for label in part]
+    videos = [(path, clip["label"]) for path, clip in zip(paths, truth, strict=True)]
+    protocol = Protocol.of(f"playground/{split}, seed {seed}", PHRASES, videos, subset=True)
+    settings = {"weights": model.config.weights, "weights_sha256": hash_state(model.state_dict()), "views": "1x1", **protocol.as_dict()}
+    return _measure([(clip["label"], guess) for clip, guess in zip(truth, best, strict=True)], settings)
 
 
-def _measure(guesses: list[tuple[str, str]]) -> PlaygroundResult:
+def _measure(guesses: list[tuple[str, str]], settings: dict[str, Any] | None = None) -> PlaygroundResult:
     pairs = [(parse_phrase(true), parse_phrase(guess)) for true, guess in guesses]
     by_action: dict[Action, list[tuple[bool, bool]]] = defaultdict(list)
     for true, guess in pairs:
@@ -74,4 +86,5 @@ def _measure(guesses: list[tuple[str, str]]) -> PlaygroundResult:
         top1_by_action={action.name: percent([whole for whole, _ in by_action[action]]) for action in present},
         action_by_action={action.name: percent([right for _, right in by_action[action]]) for action in present},
         guesses=tuple(guesses),
+        settings=settings or {},
     )

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 
-__all__ = ["NUM_RANKED", "ClassResult", "ClassificationResult", "Spread", "VideoResult", "spread"]
+__all__ = ["NUM_RANKED", "ClassResult", "ClassificationResult", "Spread", "VideoResult", "averaged", "spread"]
 
 NUM_RANKED = 5
 METRICS = ("top1", "top5", "mean_per_class")
@@ -188,3 +188,17 @@ def spread(results: Sequence[ClassificationResult]) -> dict[str, Spread]:
             deviation = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
             table[metric] = Spread(float(np.mean(numbers)), deviation, tuple(numbers))
     return table
+
+
+def averaged(protocol: str, results: Sequence[ClassificationResult]) -> dict[str, Any]:
+    """Plain values: mean and deviation of each accuracy over splits or draws, with what all results have in common, and each of them.
+
+    Errors are those of `spread`.
+    """
+    table = spread(results)
+    each = [result.as_dict() for result in results]
+    numbers: dict[str, Any] = {}
+    for metric, over in table.items():
+        numbers |= {metric: over.mean, f"{metric}_deviation": over.deviation}
+    common = {name: value for name, value in each[0].items() if name not in numbers and all(other[name] == value for other in each[1:])}
+    return {"protocol": protocol, **numbers, "num_results": len(each), **common, "results": each}

@@ -1,8 +1,7 @@
 """The training engine: one loop for all models, and the recipes it runs."""
 
 from .loop import Program, train
-from .parallel import is_first
-from .recipes import load_recipe, run
+from .recipes import evaluate, load_recipe, run
 from .settings import OptimizerSettings, TrainingSettings
 
-__all__ = ["OptimizerSettings", "Program", "TrainingSettings", "is_first", "load_recipe", "run", "train"]
+__all__ = ["OptimizerSettings", "Program", "TrainingSettings", "evaluate", "load_recipe", "run", "train"]

@@ -1,8 +1,9 @@
 """The loop, for every model and every recipe: what one step computes is the program's affair.
 
 A run is a folder. It holds ``state.pt`` (what to resume from), ``metrics.jsonl`` and TensorBoard curves, ``settings.json`` and, in the
-end, ``model/``. Killed at any moment and started again, it goes on where the last state was and ends with the same weights, bit for bit
-on the CPU with the same number of threads: the data order, augmentations and dropout of a step depend on the seed and the step alone.
+end, ``model/`` and ``results.json``; of the best model so far ``best/`` has both. Killed at any moment and started again, it goes on
+where the last state was and ends with the same weights, bit for bit on the CPU with the same number of threads: the data order,
+augmentations and dropout of a step depend on the seed and the step alone.
 
 Several processes (``parallel``) compute each step on shares of its batch. Only the first of them writes.
 """
@@ -10,9 +11,12 @@ Several processes (``parallel``) compute each step on shares of its batch. Only 
 from __future__ import annotations
 
 import json
+import math
 import time
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import torch
@@ -23,6 +27,7 @@ from .. import processes
 from ..datasets import batches
 from ..errors import ConfigError
 from ..files import write_text
+from ..weights.states import hash_state
 from .log import NoLog, RunLog
 from .measures import Waiting, peak_memory_megabytes
 from .optimizers import Optimizers
@@ -32,6 +37,8 @@ from .settings import OptimizerSettings, TrainingSettings
 
 __all__ = ["Program", "train"]
 
+NO_RECORD: Mapping[str, Any] = MappingProxyType({})
+
 
 class Program(Protocol):
     """What a recipe provides. ``dataset`` maps a position (epoch, index) to a dictionary of arrays and has a length."""
@@ -40,10 +47,19 @@ class Program(Protocol):
     dataset: Any
 
     @property
+    def metrics(self) -> Sequence[str]:
+        """Which numbers of ``evaluate`` are better the higher they are."""
+        ...
+
+    @property
     def model(self) -> nn.Module: ...
 
     def parameter_groups(self, optimizer: OptimizerSettings) -> list[dict[str, Any]]:
         """Parameter groups as ``Optimizers`` takes them, each with its ``lr`` and ``weight_decay``."""
+        ...
+
+    def prepare(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What is done to a step's whole batch, on the model's device, before its loss is computed in parts."""
         ...
 
     def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -69,10 +85,13 @@ class Program(Protocol):
         ...
 
 
-def train(program: Program, settings: TrainingSettings, folder: str | Path, *, progress: bool = True) -> dict[str, Any]:
+def train(
+    program: Program, settings: TrainingSettings, folder: str | Path, *, progress: bool = True, record: Mapping[str, Any] = NO_RECORD
+) -> dict[str, Any]:
     """Run ``program`` in ``folder`` to the end, resuming if the folder holds an unfinished run of the same settings.
 
-    Returns the final evaluation. Raises ConfigError if the folder belongs to a run with other settings.
+    Returns the final evaluation, which ``results.json`` has with ``record``, what it was measured on. Raises ConfigError if the folder
+    belongs to a run with other settings.
     """
     folder = Path(folder)
     first = processes.rank() == 0
@@ -88,11 +107,13 @@ def train(program: Program, settings: TrainingSettings, folder: str | Path, *, p
     optimizer = Optimizers(layout.parameter_groups, settings.optimizer)
     base_rates = [group["lr"] for group in optimizer.param_groups]
     scaler = torch.amp.GradScaler(torch.device(settings.device).type, enabled=settings.precision == "float16")  # type: ignore[attr-defined]
+    best = _Best(folder / "best", settings.keep_best, program, layout, record)
     saved = layout.load(folder / "state.pt", optimizer)
     start = 0
     if saved is not None:
         scaler.load_state_dict(saved["scaler"])
         start = saved["step"]
+        best.resume()
     with (
         RunLog(folder, start_step=start, num_steps=settings.num_steps, description=program.name, progress=progress) if first else NoLog()
     ) as log:
@@ -119,14 +140,18 @@ def train(program: Program, settings: TrainingSettings, folder: str | Path, *, p
                     },
                 )
             if settings.evaluate_every and done % settings.evaluate_every == 0 and done < settings.num_steps:
-                log.record(done, layout.evaluate(program.evaluate))
+                results = layout.evaluate(program.evaluate)
+                log.record(done, results)
+                best.consider(done, results)
             if done % settings.checkpoint_every == 0 or done == settings.num_steps:
                 layout.save(folder / "state.pt", optimizer, {"step": done, "scaler": scaler.state_dict()})
         results = layout.evaluate(program.evaluate)
         log.record(settings.num_steps, results)
+        best.consider(settings.num_steps, results)
     weights = layout.weights()
     if first:
         program.save(folder / "model", weights)
+        _write_results(folder, settings.num_steps, results, weights, record)
     return results
 
 
@@ -134,10 +159,55 @@ def _claim(folder: Path, program: Program, settings: TrainingSettings) -> None:
     """Write the settings, or refuse a folder whose run had others: its state would be resumed into another training."""
     path = folder / "settings.json"
     unimportant = {"device", "num_workers", "parallel", "checkpoint_activations"}  # they may change: the weights do not depend on them
-    text = json.dumps({"program": program.name, **settings.model_dump(exclude=unimportant)}, indent=1)
-    if path.exists() and path.read_text() != text:
-        raise ConfigError(f"{folder} holds a run with other settings (see settings.json there); name another folder or delete it")
-    write_text(path, text)
+    values = {"program": program.name, **settings.model_dump(exclude=unimportant)}
+    if path.exists():
+        then = {**json.loads(path.read_text()), **{name: getattr(settings, name) for name in unimportant}}
+        if then.pop("program") != program.name or not _are(settings, then):
+            raise ConfigError(f"{folder} holds a run with other settings (see settings.json there); name another folder or delete it")
+    write_text(path, json.dumps(values, indent=1))
+
+
+def _are(settings: TrainingSettings, values: dict[str, Any]) -> bool:
+    """Whether these values mean the settings; keys that they lack, from before there were any, have their defaults."""
+    try:
+        return TrainingSettings.model_validate(values) == settings
+    except ValueError:
+        return False
+
+
+class _Best:
+    """The model with the highest ``metric`` so far, in a folder of its own; nothing is kept if ``metric`` is None.
+
+    A run that resumes evaluates anew what it had evaluated after its last state, and finds that model there already.
+    """
+
+    def __init__(self, folder: Path, metric: str | None, program: Program, layout: Layout, record: Mapping[str, Any]) -> None:
+        if metric is not None and metric not in program.metrics:
+            raise ConfigError(f"training.keep_best is {metric!r}, but the evaluation gives {', '.join(program.metrics)}")
+        self.folder, self.metric, self.program, self.layout, self.record = folder, metric, program, layout, record
+        self.highest = -math.inf
+
+    def resume(self) -> None:
+        """Take on what is in the folder. All processes call this, the first one reads."""
+        path = self.folder / "results.json"
+        there = processes.of_first(lambda: path.exists() and json.loads(path.read_text()))
+        if self.metric is not None and there:
+            self.highest = there[self.metric]
+
+    def consider(self, step: int, results: dict[str, Any]) -> None:
+        """Keep the model as it is if these results of it are the best. All processes call this, the first one writes."""
+        if self.metric is None or results[self.metric] <= self.highest:
+            return
+        self.highest = results[self.metric]
+        weights = self.layout.weights()
+        if processes.rank() == 0:
+            self.program.save(self.folder, weights)
+            _write_results(self.folder, step, results, weights, self.record)
+
+
+def _write_results(folder: Path, step: int, results: dict[str, Any], weights: dict[str, Tensor], record: Mapping[str, Any]) -> None:
+    made = {"program": "watchword train", "step": step, "weights_sha256": hash_state(weights)}
+    write_text(folder / "results.json", json.dumps({**made, **record, **results}, indent=1) + "\n")
 
 
 def _load(dataset: Dataset[dict[str, Any]], settings: TrainingSettings, start: int) -> DataLoader[dict[str, Any]]:
@@ -156,7 +226,7 @@ def _step(
     layout.model.train()
     # Dropout of a step is the same after a resume, and another on each process.
     torch.manual_seed((processes.rank() * 1_000_003 + settings.seed) * 1_000_003 + step)
-    batch = {name: value.to(settings.device) if isinstance(value, Tensor) else value for name, value in batch.items()}
+    batch = program.prepare({name: value.to(settings.device) if isinstance(value, Tensor) else value for name, value in batch.items()})
     total: dict[str, Tensor] = {}
     parts = _parts(batch, settings)
     low = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(settings.precision)

@@ -6,9 +6,10 @@ The choices are written down as a recipe and two lists, so that they can be read
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 import yaml
 
+from .. import processes
 from ..datasets.annotations import read_annotations, write_annotations
 from ..datasets.check import Problem, check_videos
 from ..datasets.label_lists import readable
@@ -29,10 +31,10 @@ from ..xclip.registry import RECOMMENDED, RELEASED
 from .recipes import load_recipe
 from .schema import SupervisedRecipe
 
-__all__ = ["Plan", "choose_settings", "choose_start", "prepare", "split_folder"]
+__all__ = ["Plan", "choose_augmentation", "choose_settings", "choose_start", "prepare", "split_folder"]
 
 BUNDLED = "playground"
-UNUSABLE = ("missing", "unreadable", "same_content")  # kinds of problems; twins would stand on both sides of the split
+UNUSABLE = ("missing", "unreadable", "crashed", "same_content")  # kinds of problems; twins would stand on both sides of the split
 HELD_OUT_SHARE = 0.2
 
 CLIPS_SHOWN = 1000  # in all epochs, within these limits
@@ -40,6 +42,10 @@ MIN_EPOCHS, MAX_EPOCHS = 4, 20
 BATCH_SIZE = 8
 PAPER_RATE, PAPER_WIDTH = 8e-6, 768  # learning rate of the paper's base models
 NEW_PARTS_FACTOR, TRAINED_PARTS_FACTOR = 10.0, 4.0
+SIDES = frozenset({"left", "right", "leftward", "rightward", "leftwards", "rightwards", "clockwise", "anticlockwise", "counterclockwise"})
+COLOURS = frozenset(
+    {"black", "blue", "brown", "gold", "golden", "gray", "green", "grey", "orange", "pink", "purple", "red", "silver", "white", "yellow"}
+)
 BYTES_PER_ACTIVATION = 90  # kept a layer for each number of the tokens: 0.34 GB a clip of B/32 with 8 frames, measured in float32
 
 _LISTS = {"annotations": "train", "held_out": "held_out"}  # keys of a recipe's data, and files in the run's folder
@@ -83,13 +89,23 @@ def choose_start(model: str | None, report: Callable[[str], None] = lambda line:
         return BUNDLED, XClip.from_pretrained(BUNDLED)
 
 
-def prepare(folder: str | Path, out: str | Path, *, model: str, start: XClip, seed: int = 0, device: str = "cpu") -> Plan:
+def prepare(
+    folder: str | Path,
+    out: str | Path,
+    *,
+    model: str,
+    start: XClip,
+    seed: int = 0,
+    device: str = "cpu",
+    report: Callable[[str], None] = lambda line: None,
+) -> Plan:
     """Divide the clips, choose the settings, and write ``train.csv``, ``held_out.csv`` and ``recipe.yaml`` into ``out``.
 
     Args:
         folder: class folders with videos in them. Folder names are class names, ``BrushHair`` and ``brush_hair`` read as words.
         model, start: what the weights are called, and the weights.
         seed: of the division and the training.
+        report: is told in words where the augmentation is not the paper's.
 
     If ``out`` holds a recipe already, that one is taken, so that a run that was stopped goes on as it began.
 
@@ -108,7 +124,10 @@ def prepare(folder: str | Path, out: str | Path, *, model: str, start: XClip, se
         out.mkdir(parents=True, exist_ok=True)
         for name, videos in lists.items():
             write_annotations(out / name, videos)
-        write_text(path, _recipe_text(folder, out, model, start, settings))
+        augment, notes = choose_augmentation(class_names)
+        write_text(path, _recipe_text(folder, out, model, start, settings, augment))
+        for line in notes:
+            report(line)
     recipe = load_recipe(path, {"training.device": device})
     assert isinstance(recipe, SupervisedRecipe)
     same = recipe.start == model and recipe.training.seed == seed
@@ -117,12 +136,30 @@ def prepare(folder: str | Path, out: str | Path, *, model: str, start: XClip, se
     return Plan(train=train, held_out=held_out, left_out=left_out, class_names=class_names, recipe=recipe)
 
 
-def _recipe_text(folder: Path, out: Path, model: str, start: XClip, settings: dict[str, Any]) -> str:
+def choose_augmentation(class_names: Sequence[str]) -> tuple[dict[str, float], list[str]]:
+    """What a recipe's ``augment`` says for these classes, the paper's where it says nothing, and why it differs, a line each.
+
+    A clip is not mirrored if a class name tells left from right, and its colours are left alone if one names a colour.
+    """
+    words = {word for name in class_names for word in re.findall(r"\w+", name.casefold())}
+    augment: dict[str, float] = {}
+    notes = []
+    if sides := sorted(words & SIDES):
+        augment["flip_probability"] = 0.0
+        notes.append(f"note: training clips are not mirrored, as a class name says {sides[0]!r}")
+    if colours := sorted(words & COLOURS):
+        augment |= {"jitter_probability": 0.0, "grey_probability": 0.0}
+        notes.append(f"note: the colours of training clips are left as they are, as a class name says {colours[0]!r}")
+    return augment, notes
+
+
+def _recipe_text(folder: Path, out: Path, model: str, start: XClip, settings: dict[str, Any], augment: dict[str, float]) -> str:
     recipe = {
         "program": "supervised",
         "name": folder.resolve().name or "own labels",
         "model": {name: value for name, value in start.config.as_dict().items() if name not in ("class_names", "weights")},
         "start": model,
+        "augment": augment,
         "data": {"kind": "videos", **{key: str(out.resolve() / f"{name}.csv") for key, name in _LISTS.items()}},
         "training": settings,
     }
@@ -178,7 +215,7 @@ def choose_settings(start: XClip, num_clips: int, *, seed: int, device: str, new
         "seed": seed,
         "num_steps": num_steps,
         "batch_size": batch_size,
-        "accumulation": -(-batch_size // fitting),
+        "accumulation": max(1, min(-(-batch_size // fitting), batch_size // processes.count())),  # every process has a clip of each part
         "precision": "float32" if torch.device(device).type == "cpu" else "bfloat16",
         "checkpoint_every": max(1, num_steps // 4),
         "evaluate_every": max(1, num_steps // 5),

@@ -32,19 +32,15 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .. import processes
 from ..errors import ConfigError, WatchwordError
+from ..launched import is_launched
 from .checkpoint import load_state, save_state
 from .optimizers import Optimizers
 
-__all__ = ["Layout", "in_turn", "is_first", "joined"]
+__all__ = ["Layout", "in_turn", "joined"]
 
 T = TypeVar("T")
 # A process that dies is noticed by torchrun at once. This is for one that waits while another prepares the data.
 _PATIENCE = timedelta(hours=6)
-
-
-def is_first() -> bool:
-    """Whether this process is the one that speaks and writes files: the first of torchrun's, or the only one."""
-    return not dist.is_torchelastic_launched() or os.environ["RANK"] == "0"
 
 
 @contextmanager
@@ -54,7 +50,7 @@ def joined(device: str) -> Iterator[str]:
     Without torchrun, with one process or in a group that was joined before, nothing is done. Raises ConfigError if the processes
     outnumber the GPUs, and WatchwordError, saying how to go on, if another process ends before this one.
     """
-    if not dist.is_torchelastic_launched() or os.environ["WORLD_SIZE"] == "1" or dist.is_initialized():
+    if not is_launched() or os.environ["WORLD_SIZE"] == "1" or dist.is_initialized():
         yield device
         return
     device = _own_device(torch.device(device))

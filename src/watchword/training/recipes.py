@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +13,33 @@ import numpy as np
 import torch
 import yaml
 from pydantic import ValidationError
+from torch import nn
 
+from ..datasets.annotations import write_annotations
 from ..datasets.playground import PlaygroundClips, PlaygroundStills
+from ..datasets.protocols import ProtocolVideos
+from ..datasets.splits import Protocol
 from ..datasets.videos import VideoClips
 from ..errors import ConfigError
 from ..files import write_text
+from ..launched import is_first
 from ..playground import PHRASES
-from ..xclip import clip_start
+from ..xclip import clip_start, expand
 from ..xclip.class_heads import make_head
 from ..xclip.config import XClipConfig
+from ..xclip.expanded import ExpandedXClip
 from ..xclip.initialisation import begin_small, sinusoid
 from ..xclip.inputs import to_tensor
 from ..xclip.mixing import Mixing
 from ..xclip.model import XClip
-from ..xclip.recipe import ImageTextProgram, SupervisedProgram, expand_to_video, trained_parameters
+from ..xclip.recipe import ImageTextProgram, SupervisedProgram, expand_to_video, load_class_head, trained_parameters
+from ..xclip.views import Views
 from .loop import Program, train
-from .parallel import in_turn, is_first, joined
-from .schema import Checked, ImageTextRecipe, Recipe, SupervisedRecipe, VideosData
+from .parallel import in_turn, joined
+from .schema import Checked, ClipsData, ImageTextRecipe, Recipe, SupervisedRecipe, VideosData
 from .tiny import shrink
 
-__all__ = ["Recipe", "load_recipe", "run"]
+__all__ = ["Recipe", "evaluate", "load_recipe", "run"]
 
 # What a start says of these is not taken over: it may have been made for images, where they are nothing.
 VIDEO_FIELDS = {
@@ -109,8 +118,8 @@ def run(
 ) -> dict[str, Any]:
     """Train as the recipe says, in ``folder``, resuming what is there; rendered data is kept beside it, for other runs to use.
 
-    ``report`` is told what will be trained. Returns the final evaluation; the model is in ``folder/model``. Under torchrun the processes
-    work together, and all return the evaluation.
+    Of a K-shot draw ``folder/shots.csv`` has the videos, relative to the root. ``report`` is told what will be trained. Returns the
+    final evaluation; the model is in ``folder/model``. Under torchrun the processes work together, and all return the evaluation.
     """
     folder = Path(folder)
     with joined(recipe.training.device) as device:
@@ -118,29 +127,74 @@ def run(
         torch.manual_seed(recipe.training.seed)
         report("preparing the data")
         with in_turn():
-            program = _image_text(recipe, folder.parent) if isinstance(recipe, ImageTextRecipe) else _supervised(recipe, folder.parent)
+            beside = folder.parent
+            program, record = _image_text(recipe, beside) if isinstance(recipe, ImageTextRecipe) else _supervised(recipe, beside)
         if is_first():
             _claim(recipe, folder)
+            data = recipe.data
+            if isinstance(data, VideosData) and data.shots is not None:
+                write_annotations(folder / "shots.csv", program.dataset.annotations, root=data.base)
         settings = recipe.training.for_samples(len(program.dataset)).model_copy(update={"device": device})
         program.parameter_groups(settings.optimizer)  # decides what is frozen
         report(
             f"{program.name}: {trained_parameters(program.model)} on {len(program.dataset)} samples, "
             f"{settings.num_steps} steps of {settings.batch_size}"
         )
-        return train(program, settings, folder, progress=progress)
+        return train(program, settings, folder, progress=progress, record={"weights": recipe.name, "views": "1x1", **record})
+
+
+def evaluate(recipe: ImageTextRecipe | SupervisedRecipe, folder: str | Path, views: Views) -> dict[str, Any]:
+    """Evaluate the finished run in ``folder`` once more, each held-out clip of its recipe in several views, drawn at random as by the
+    released multi-view test: the same clips, and the first view is the one of ``run``.
+
+    Raises ConfigError for other recipes than supervised ones on the playground, whose pictures are square: three crops would be one.
+    """
+    folder = Path(folder)
+    if not isinstance(recipe, SupervisedRecipe) or not isinstance(recipe.data, ClipsData):
+        raise ConfigError(
+            "only supervised recipes on the playground are evaluated again; for videos: watchword evaluate MODEL LIST --views"
+        )
+    if views.num_crops != 1:
+        raise ConfigError(f"views {views}: the playground's pictures are square, so that all crops are one; write {views.num_clips}x1")
+    if not (folder / "model").exists():
+        raise ConfigError(f"{folder} holds no finished run to evaluate; train it first")
+    model = XClip.from_pretrained(folder / "model")
+    program = SupervisedProgram(
+        model,
+        (),
+        class_names=model.config.class_names,
+        trained=recipe.trained,
+        label_smoothing=0.0,
+        mixing=None,
+        held_out=_held_out(recipe.data, model.config, folder.parent / "cache", num_views=views.num_clips),
+        head=_head(recipe, model)(model.config.class_names),
+    )
+    load_class_head(program.head, folder / "model")
+    model.to(recipe.training.device).eval()
+    with torch.inference_mode():
+        return program.evaluate(num_views=views.num_clips)
 
 
 def _claim(recipe: ImageTextRecipe | SupervisedRecipe, folder: Path) -> None:
     """Write what is trained on what, or refuse a folder whose run had another: the loop does so with the settings of the training."""
     path = folder / "recipe.json"
-    text = recipe.model_dump_json(exclude={"training"}, indent=1)
-    if path.exists() and path.read_text() != text:
+    if path.exists() and not _is_of(recipe, path.read_text()):
         raise ConfigError(f"{folder} holds a run of another recipe (see recipe.json there); name another folder or delete it")
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(path, text)
+    write_text(path, recipe.model_dump_json(exclude={"training"}, indent=1))
+
+
+def _is_of(recipe: ImageTextRecipe | SupervisedRecipe, written: str) -> bool:
+    """Whether a run's recipe is this one; keys that it lacks, from before there were any, have their defaults."""
+    try:
+        return type(recipe).model_validate({**json.loads(written), "training": recipe.training}) == recipe
+    except ValueError:  # pydantic's ValidationError and JSON's errors are ValueErrors
+        return False
 
 
 def _config(recipe: ImageTextRecipe | SupervisedRecipe, class_names: Sequence[str] = (), start: XClip | None = None) -> XClipConfig:
+    if isinstance(start, ExpandedXClip):
+        return _expanded_config(recipe, class_names, start)
     known = {} if start is None else {name: value for name, value in start.config.as_dict().items() if name not in VIDEO_FIELDS}
     values = {"image_size": 224, **known, **recipe.model}
     size = values["image_size"]
@@ -149,7 +203,15 @@ def _config(recipe: ImageTextRecipe | SupervisedRecipe, class_names: Sequence[st
     return XClipConfig.from_dict({**values, "weights": recipe.name, "class_names": tuple(class_names)})
 
 
-def _image_text(recipe: ImageTextRecipe, beside: Path) -> Program:
+def _expanded_config(recipe: ImageTextRecipe | SupervisedRecipe, class_names: Sequence[str], start: ExpandedXClip) -> XClipConfig:
+    changes = {key: value for key, value in recipe.model.items() if key != "architecture"}
+    if own := changes.keys() - VIDEO_FIELDS:
+        raise ConfigError(f"model.{min(own)} is the image-text model's own affair; an expanded model can change {', '.join(VIDEO_FIELDS)}")
+    return start.config.from_dict({**start.config.as_dict(), **changes, "weights": recipe.name, "class_names": tuple(class_names)})
+
+
+def _image_text(recipe: ImageTextRecipe, beside: Path) -> tuple[Program, dict[str, Any]]:
+    """The program, and what its results are measured on."""
     config = _config(recipe)
     stills, held_out = (
         PlaygroundStills(count, size=config.image_size, seed=seed, cache_folder=beside / "cache")
@@ -160,27 +222,36 @@ def _image_text(recipe: ImageTextRecipe, beside: Path) -> Program:
         values = recipe.beginning.model_dump()
         frames = torch.as_tensor(np.array(stills.frames[: values.pop("num_frames")]))
         begin_small(model, to_tensor(frames, config.preprocessing), **values)
-    return ImageTextProgram(model, stills, held_out=held_out)
+    record = Protocol.of(f"playground stills, seed {recipe.data.seed + 1}", held_out.captions, [], subset=True)
+    return ImageTextProgram(model, stills, held_out=held_out), {**record.as_dict(), "videos_sha256": None}
 
 
-def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
-    data: Any = recipe.data
+def _supervised(recipe: SupervisedRecipe, beside: Path) -> tuple[Program, dict[str, Any]]:
+    """The program, and what its results are measured on."""
+    data = recipe.data
+    training: Any
+    held_out: dict[str, Any]
     start = _start(recipe)
     if isinstance(data, VideosData):
-        lists, class_names = data.lists()
-        config = _config(recipe, class_names, start)
-        samples: list[Any] = [
-            VideoClips(videos, config.class_names, config, training=training, seed=recipe.training.seed, augment=recipe.augment)
-            for videos, training in zip(lists, (True, False), strict=True)
-        ]
+        lists = data.lists()
+        config = _config(recipe, lists[0].class_names, start)
+        training, test = (
+            VideoClips(listed.videos, config.class_names, config, training=learns, seed=recipe.training.seed, augment=recipe.augment)
+            for listed, learns in zip(lists, (True, False), strict=True)
+        )
+        held_out = {"held_out": test}
+        record = _measured_on(lists[1])
     else:
         config = _config(recipe, PHRASES, start)
-        sizes: dict[str, Any] = dict(num_frames=config.num_frames, size=config.image_size, cache_folder=beside / "cache")
-        samples = [
-            PlaygroundClips(data.num_clips, shots=data.shots, seed=data.seed, split="train", augment=recipe.augment, **sizes),
-            PlaygroundClips(data.num_held_out, seed=data.seed + 1, split="unseen", **sizes),
-            PlaygroundClips(data.num_held_out, seed=data.seed + 2, split="train", **sizes),
-        ]
+        training = PlaygroundClips(
+            data.num_clips, shots=data.shots, seed=data.seed, split="train", augment=recipe.augment, **_sizes(config, beside / "cache")
+        )
+        held_out = _held_out(data, config, beside / "cache")
+        called = f"playground/unseen, {data.num_held_out} clips rendered by seed {data.seed + 1}"
+        record = {**Protocol.of(called, PHRASES, [], subset=True).as_dict(), "videos_sha256": None}
+    others = {name: evaluation.lists() for name, evaluation in recipe.evaluations.items()}
+    if others:
+        record["evaluations"] = {name: [_measured_on(one) for one in each] for name, each in others.items()}
     model = XClip(config) if start is None else expand_to_video(start, config)
     with torch.no_grad():
         if recipe.position_std is not None and model.mit is not None:
@@ -188,27 +259,57 @@ def _supervised(recipe: SupervisedRecipe, beside: Path) -> Program:
             model.mit.positional_embedding[0] = places * (recipe.position_std / places.std())
         if recipe.logit_scale is not None:
             model.logit_scale.fill_(math.log(recipe.logit_scale))
-    return SupervisedProgram(
+    program = SupervisedProgram(
         model,
-        samples[0],
+        training,
         class_names=config.class_names,
         trained=recipe.trained,
         label_smoothing=recipe.label_smoothing,
         mixing=Mixing(**recipe.mixing.model_dump()) if recipe.mixing else None,
-        held_out=dict(zip(("held_out", "seen"), samples[1:], strict=False)),
-        head=make_head(
-            recipe.head,
-            model,
-            config.class_names,
-            text_learns=recipe.trained in ("all", "text"),
-            templates=recipe.templates,
-            num_vectors=recipe.num_context_vectors,
-        ),
+        held_out=held_out,
+        head=_head(recipe, model)(model.config.class_names),
+        evaluations={
+            name: [(VideoClips(one.videos, one.class_names, config, training=False, seed=0), one.class_names) for one in each]
+            for name, each in others.items()
+        },
+        head_for=_head(recipe, model),
+    )
+    return program, record
+
+
+def _held_out(data: ClipsData, config: XClipConfig, cache: Path, *, num_views: int = 1) -> dict[str, Any]:
+    sizes = _sizes(config, cache)
+    return {
+        "held_out": PlaygroundClips(data.num_held_out, seed=data.seed + 1, split="unseen", num_views=num_views, **sizes),
+        "seen": PlaygroundClips(data.num_held_out, seed=data.seed + 2, split="train", num_views=num_views, **sizes),
+    }
+
+
+def _sizes(config: XClipConfig, cache: Path) -> dict[str, Any]:
+    return {"num_frames": config.num_frames, "size": config.image_size, "cache_folder": cache}
+
+
+def _head(recipe: SupervisedRecipe, model: XClip) -> Callable[[Sequence[str]], nn.Module]:
+    """Of class names, the head that the recipe wants."""
+    return partial(
+        make_head,
+        recipe.head,
+        model,
+        text_learns=recipe.trained in ("all", "text"),
+        templates=recipe.templates,
+        num_vectors=recipe.num_context_vectors,
     )
 
 
+def _measured_on(listed: ProtocolVideos) -> dict[str, Any]:
+    digest = listed.annotations_sha256
+    return Protocol.of(listed.protocol, listed.class_names, listed.videos, subset=True, annotations_sha256=digest).as_dict()
+
+
 def _start(recipe: SupervisedRecipe) -> XClip | None:
+    num_frames = recipe.model.get("num_frames", 8)
     if recipe.start is None:
-        return None
-    frames = {"num_frames": recipe.model.get("num_frames", 8)} if recipe.start.startswith(clip_start.PREFIX) else {}
+        architecture = recipe.model.get("architecture")
+        return None if architecture is None else expand.random_model(architecture, num_frames=num_frames)
+    frames = {"num_frames": num_frames} if recipe.start.startswith((clip_start.PREFIX, expand.PREFIX)) else {}
     return XClip.from_pretrained(recipe.start, **frames)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ..datasets.annotations import Part, class_list, read_annotations
+from ..datasets.annotations import Part, class_list, hash_annotations, read_annotations
+from ..datasets.protocols import ProtocolName, ProtocolVideos, list_name, protocol_videos
 from ..datasets.splits import draw_shots
+from ..errors import ConfigError
 from ..xclip.augment import Augmentation
 from ..xclip.class_heads import HeadName
 from ..xclip.recipe import Trained
 from .settings import TrainingSettings
 
-__all__ = ["Checked", "ClipsData", "ImageTextRecipe", "Recipe", "StillsData", "SupervisedRecipe", "VideosData"]
+__all__ = ["Checked", "ClipsData", "EvaluationData", "ImageTextRecipe", "Recipe", "StillsData", "SupervisedRecipe", "VideosData"]
 
 
 class Checked(BaseModel):
@@ -42,32 +45,68 @@ class ClipsData(Checked):
     seed: int = Field(default=0, ge=0)
 
 
-class VideosData(Checked):
+class _Listed(Checked):
+    """Where videos are listed, and by which classes they are told apart: see `protocol_videos` and ``read_annotations``."""
+
+    root: Path | None = None
+    protocol: ProtocolName | None = None
+    classes: str | None = None
+    split: Literal[1, 2, 3] | None = None
+    draw: Literal[1, 2, 3] | None = None
+
+    def _read(self, source: Path, part: Part) -> list[ProtocolVideos]:
+        """The videos of a list; of a protocol of which no split or draw is chosen, those of all three."""
+        if self.protocol is not None:
+            chosen: dict[str, Any] = {"root": self.root, "classes": self.classes, "split": self.split, "draw": self.draw}
+            return protocol_videos(self.protocol, source, part=part, **chosen)
+        if self.draw is not None:
+            raise ConfigError(f"draw {self.draw} was asked for, but only a protocol has draws: kinetics600_zero_shot")
+        which = part if self.split else None
+        videos = read_annotations(source, root=self.root, classes=self.classes, split=self.split, part=which)
+        names = sorted({label for _, label in videos}) if self.classes is None else class_list(self.classes)[0]
+        name = list_name(source, classes=self.classes, split=self.split, part=which)
+        digest = hash_annotations(source, split=self.split, part=which)
+        return [ProtocolVideos(protocol=name, videos=videos, class_names=tuple(names), annotations_sha256=digest)]
+
+
+class VideosData(_Listed):
     """Video files, listed in any format of ``watchword.datasets.annotations``, whose ``root``, ``classes`` and ``split`` these are.
 
     With ``split`` the training part is trained on and the test part held out. Without ``classes`` the classes are the training list's.
-    ``shots`` trains on so many videos of each class, drawn by ``seed``.
+    ``protocol`` (and ``draw``) takes a protocol's videos and classes. ``shots`` trains on so many videos of each class, drawn by ``seed``.
     """
 
     kind: Literal["videos"]
     annotations: Path
     held_out: Path
-    root: Path | None = None
-    classes: str | None = None
-    split: Literal[1, 2, 3] | None = None
     shots: int | None = Field(default=None, gt=0)
     seed: int = Field(default=0, ge=0)
 
-    def lists(self) -> tuple[list[list[tuple[Path, str]]], tuple[str, ...]]:
-        """The videos to train on and those held out, and the class names."""
-        train, held_out = self._read(self.annotations, "train"), self._read(self.held_out, "test")
-        if self.shots is not None:
-            train = draw_shots(train, self.shots, seed=self.seed)
-        names = sorted({label for _, label in train}) if self.classes is None else class_list(self.classes)[0]
-        return [train, held_out], tuple(names)
+    @property
+    def base(self) -> Path:
+        """What the paths of the training list are relative to."""
+        return self.root or (self.annotations if self.annotations.is_dir() else self.annotations.parent)
 
-    def _read(self, source: Path, part: Part) -> list[tuple[Path, str]]:
-        return read_annotations(source, root=self.root, classes=self.classes, split=self.split, part=part if self.split else None)
+    def lists(self) -> tuple[ProtocolVideos, ProtocolVideos]:
+        """The videos to train on, whose class names count, and those held out."""
+        (train, *more), (held_out, *_) = self._read(self.annotations, "train"), self._read(self.held_out, "test")
+        if more:
+            raise ConfigError(f"data.protocol is {self.protocol}: choose data.split or data.draw, 1, 2 or 3")
+        if self.shots is not None:
+            train = replace(train, videos=draw_shots(train.videos, self.shots, seed=self.seed))
+        return train, replace(held_out, class_names=train.class_names)
+
+
+class EvaluationData(_Listed):
+    """Videos that are never trained on, told apart by class names of their own: the zero-shot setting (spec section 14.1).
+
+    Of a ``protocol`` all three splits or draws are evaluated, unless one is chosen.
+    """
+
+    annotations: Path
+
+    def lists(self) -> list[ProtocolVideos]:
+        return self._read(self.annotations, "test")
 
 
 class Beginning(Checked):
@@ -92,22 +131,25 @@ class ImageTextRecipe(Checked):
 
 
 class MixingSettings(Checked):
-    """Mixup and cutmix; the defaults are the paper's."""
+    """Mixup and cutmix, see ``xclip.mixing.Mixing``; the defaults are the paper's and the released code's."""
 
     mixup_alpha: float = Field(default=0.8, gt=0)
     cutmix_alpha: float = Field(default=1.0, gt=0)
     cutmix_probability: float = Field(default=0.5, ge=0, le=1)
+    across_parts: bool = False
 
 
 class SupervisedRecipe(Checked):
     """Supervised X-CLIP.
 
     ``start`` is an image-text or a video model, a folder or a name as for ``XClip.from_pretrained``; sizes that ``model`` does not say are
-    its. None begins with random weights. ``trained``: which branches learn, see ``parameter_groups``; the paper's own runs keep the text
-    frozen (``video``). ``position_std`` makes the positions of the frames in time sinusoids of that scale in place of noise of 0.02, and
-    ``logit_scale`` replaces the start's: a small model hears the order sooner. ``augment`` changes the training clips at random, ``{}``
-    as the paper does; not where labels tell colours or left from right, as the playground's do. ``head`` is how classes are scored, with
-    ``templates`` for an ensemble and ``num_context_vectors`` for learned context, see ``class_heads``.
+    its. None begins with random weights. Started from ``open_clip:NAME``, the model is the expansion of that image-text model; so it is
+    with an ``architecture`` in ``model``, an entry of open_clip's ``model_configs``, and random weights. ``trained``: which branches learn,
+    see ``parameter_groups``; the paper's own runs keep the text frozen (``video``). ``position_std`` makes the positions of the frames in
+    time sinusoids of that scale in place of noise of 0.02, and ``logit_scale`` replaces the start's: a small model hears the order sooner.
+    ``augment`` changes the training clips at random, ``{}`` as the paper does; not where labels tell colours or left from right, as the
+    playground's do. ``head`` is how classes are scored, with ``templates`` for an ensemble and ``num_context_vectors`` for learned context,
+    see ``class_heads``. ``evaluations`` are lists with class names of their own, by name; they are evaluated beside the held-out videos.
     """
 
     program: Literal["supervised"]
@@ -124,7 +166,16 @@ class SupervisedRecipe(Checked):
     templates: tuple[str, ...] = ()
     num_context_vectors: int = Field(default=4, gt=0)
     data: ClipsData | VideosData = Field(discriminator="kind")
+    evaluations: dict[str, EvaluationData] = {}
     training: TrainingSettings
+
+    @model_validator(mode="after")
+    def _names_score(self) -> Self:
+        if self.evaluations and self.head not in ("names", "ensemble"):
+            raise ValueError(f"evaluations tell other classes apart by their names, which the head {self.head!r} cannot")
+        if taken := sorted(self.evaluations.keys() & {"held_out", "seen"}):
+            raise ValueError(f"an evaluation cannot be called {taken[0]!r}, as the results of the data are")
+        return self
 
 
 Recipe = Annotated[ImageTextRecipe | SupervisedRecipe, Field(discriminator="program")]

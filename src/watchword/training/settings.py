@@ -15,7 +15,8 @@ class OptimizerSettings(BaseModel):
     ``new_parts_factor`` multiplies the rate of parts that no image-text checkpoint has. ``muon_learning_rate`` trains the matrices
     inside the blocks by Muon, at this rate and this factor (docs/decisions.md says why). With ``schedule`` cosine the rate rises linearly
     over ``warmup_steps`` (or ``warmup_epochs``), then falls along a cosine to ``final_fraction`` of itself at the last step; ``released``
-    does it as the authors' code does, see ``schedule.released_rate``.
+    does it as the authors' code does, see ``schedule.released_rate``. ``decay_logit_scale`` lets the weight decay pull the scale of the
+    scores to one where the text learns, as released; without, only matrices decay.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -24,6 +25,7 @@ class OptimizerSettings(BaseModel):
     new_parts_factor: float = Field(default=10.0, gt=0)
     muon_learning_rate: float | None = Field(default=None, gt=0)
     weight_decay: float = Field(default=0.001, ge=0)
+    decay_logit_scale: bool = True
     betas: tuple[float, float] = (0.9, 0.98)
     eps: float = Field(default=1e-8, gt=0)
     schedule: Literal["cosine", "released"] = "cosine"
@@ -42,7 +44,9 @@ class TrainingSettings(BaseModel):
     (autocast); weights stay float32, and with float16 the loss is scaled so that small gradients survive (a step whose gradients
     overflow is left out). ``checkpoint_activations`` computes activations anew for the gradients instead of keeping them: the same
     gradients with less memory and more time. ``parallel``: how torchrun's processes share the work, see ``watchword.training.parallel``;
-    the batch is that of all of them together.
+    the batch is that of all of them together. ``keep_best`` names a number of the evaluation, of which more is better, such as
+    ``held_out_top1``: the model at whose evaluation it was highest is kept in ``best/``. Chosen on the videos it was measured on, that
+    number flatters it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -57,6 +61,7 @@ class TrainingSettings(BaseModel):
     checkpoint_activations: bool = False
     checkpoint_every: int = Field(default=200, gt=0)
     evaluate_every: int | None = Field(default=None, gt=0)
+    keep_best: str | None = None
     log_every: int = Field(default=10, gt=0)
     num_workers: int = Field(default=0, ge=0)
     device: str = "cpu"
@@ -68,6 +73,8 @@ class TrainingSettings(BaseModel):
             raise ValueError("write num_steps or num_epochs, one of them")
         if self.optimizer.warmup_steps and self.optimizer.warmup_epochs:
             raise ValueError("write warmup_steps or warmup_epochs, one of them")
+        if self.keep_best is not None and self.evaluate_every is None:
+            raise ValueError("keep_best needs evaluate_every: without it there is one evaluation, of the last model")
         return self
 
     def for_samples(self, num_samples: int) -> TrainingSettings:

@@ -12,23 +12,40 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..errors import ConfigError
+from ..errors import ConfigError, InputError
 from ..files import write_text
+from ..weights.folders import CONFIG_FILE, read_json
+from ..xclip.checkpoints import config_from
+from ..xclip.class_heads import HeadName
+from ..xclip.cost import Cost, count_cost
+from ..xclip.views import Views
+from .recipes import load_recipe
+from .schema import SupervisedRecipe
 
-__all__ = ["Row", "Sweep", "load_sweep", "run_sweep"]
+__all__ = ["Evaluation", "Row", "Sweep", "load_sweep", "run_sweep", "table"]
+
+
+class Evaluation(BaseModel):
+    """No training: the row called ``of`` is evaluated again, each clip in ``views``, such as 4x1 (see ``Views.parse``)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    of: str
+    views: str
 
 
 class Row(BaseModel):
     """One line of the table: what it changes. In texts, ``{seed}`` and ``{folder}`` stand for the run's seed and the sweep's folder.
 
-    ``recipe`` replaces the sweep's own; ``paper`` is the paper's figure, shown beside ours.
+    ``recipe`` replaces the sweep's own; ``paper`` is the paper's figure, shown beside ours. With ``evaluate`` nothing is trained.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -36,11 +53,12 @@ class Row(BaseModel):
     name: str = Field(min_length=1)
     recipe: Path | None = None
     change: dict[str, Any] = {}
+    evaluate: Evaluation | None = None
     paper: str = ""
 
 
 class Sweep(BaseModel):
-    """A sweep: ``prepare`` is run for each seed before ``rows`` and is not in the table. ``metrics`` maps results to column titles.
+    """A sweep: ``prepare`` is run for each seed before its ``rows`` and is not in the table. ``metrics`` maps results to column titles.
 
     Recipes are found from the sweep's own folder. ``change`` holds for every row, and a row's own change goes before it.
     """
@@ -71,44 +89,88 @@ def load_sweep(path: str | Path) -> Sweep:
     names = [_slug(row.name) for row in (*sweep.prepare, *sweep.rows)]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise ConfigError(f"{path}: two rows are called {sorted(repeated)[0]!r}")
+    for row in sweep.rows:
+        if row.evaluate is not None:
+            _check_evaluation(path, sweep, row, row.evaluate)
     placed = [row.model_copy(update={"recipe": path.parent / (row.recipe or sweep.recipe)}) for row in (*sweep.prepare, *sweep.rows)]
     return sweep.model_copy(update={"prepare": tuple(placed[: len(sweep.prepare)]), "rows": tuple(placed[len(sweep.prepare) :])})
+
+
+def _check_evaluation(path: Path, sweep: Sweep, row: Row, evaluation: Evaluation) -> None:
+    trained = [other.name for other in sweep.rows if other.evaluate is None]
+    if evaluation.of not in trained:
+        raise ConfigError(f"{path}: row {row.name!r} evaluates {evaluation.of!r}, which is no row that is trained")
+    if row.change or row.recipe is not None:
+        raise ConfigError(f"{path}: row {row.name!r} evaluates another row and can change nothing: drop its change and recipe")
+    try:
+        Views.parse(evaluation.views)
+    except InputError as error:
+        raise ConfigError(f"{path}: row {row.name!r}: {error}") from error
 
 
 def run_sweep(
     sweep: Sweep, folder: str | Path, *, jobs: int = 1, device: str = "auto", report: Callable[[str], None] = lambda line: None
 ) -> dict[str, list[dict[str, Any]]]:
-    """Run what is not yet done, ``jobs`` runs at a time, and write ``table.md`` anew after each.
+    """Run what is not yet done, ``jobs`` runs at a time and one seed after the other, and write ``table.md`` anew after each.
 
+    A run starts as soon as what it needs of its seed is over: all that is prepared or, for an evaluation, the row that it is of.
     Returns each row's results, one for each seed that has succeeded. What fails is told to ``report`` and leaves its line short.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
 
-    def one(row: Row, seed: int, change: dict[str, Any]) -> None:
+    def one(row: Row, seed: int) -> None:
         out = _place(folder, row, seed)
         if not (out / "results.json").exists():
-            report(f"{row.name}, seed {seed}: {_train(row, seed, change, folder, out, device, max(1, (os.cpu_count() or 1) // jobs))}")
-        write_text(folder / "table.md", _table(sweep, _results(sweep, folder)))
+            report(f"{row.name}, seed {seed}: {_run(sweep, row, seed, folder, device, max(1, (os.cpu_count() or 1) // jobs))}")
 
-    for rows, change in ((sweep.prepare, {}), (sweep.rows, sweep.change)):
-        with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(lambda task: one(*task), [(row, seed, change) for seed in sweep.seeds for row in rows]))
+    waiting = [(row, seed) for seed in sweep.seeds for row in (*sweep.prepare, *sweep.rows)]
+    running: dict[Future[None], tuple[str, int]] = {}
+    with ThreadPoolExecutor(jobs) as pool:
+        while waiting or running:
+            unfinished = {*running.values(), *((row.name, seed) for row, seed in waiting)}
+            ready = [(row, seed) for row, seed in waiting if not any((name, seed) in unfinished for name in _needs(sweep, row))]
+            for row, seed in ready[: jobs - len(running)]:
+                waiting.remove((row, seed))
+                running[pool.submit(one, row, seed)] = (row.name, seed)
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                del running[done]
+                done.result()
+            write_text(folder / "table.md", table(sweep, folder))
     return _results(sweep, folder)
 
 
-def _train(row: Row, seed: int, change: dict[str, Any], folder: Path, out: Path, device: str, num_threads: int) -> str:
-    values = {"training.seed": seed, **change, **row.change}
+def _needs(sweep: Sweep, row: Row) -> list[str]:
+    if row.evaluate is not None:
+        return [row.evaluate.of]
+    return [] if row in sweep.prepare else [prepared.name for prepared in sweep.prepare]
+
+
+def _run(sweep: Sweep, row: Row, seed: int, folder: Path, device: str, num_threads: int) -> str:
+    trained = _trained(sweep, row)
+    values = {"training.seed": seed, **_changes(sweep, trained)}
     texts = (f"{key}={json.dumps(value)}".replace("{seed}", str(seed)).replace("{folder}", str(folder)) for key, value in values.items())
-    command = [sys.executable, "-m", "watchword", "train", str(row.recipe), "--out", str(out), "--device", device, "--quiet"]
+    command = [sys.executable, "-m", "watchword", "train", str(trained.recipe), "--out", str(_place(folder, trained, seed))]
+    command += ["--device", device, "--quiet", *(part for text in texts for part in ("--set", text))]
+    if row.evaluate is not None:
+        command += ["--views", row.evaluate.views]
     environment = {"OMP_NUM_THREADS": str(num_threads), **os.environ}
-    done = subprocess.run(
-        [*command, *(part for text in texts for part in ("--set", text))], env=environment, capture_output=True, text=True
-    )
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
         return f"failed: {(done.stderr.strip().splitlines() or ['no word why'])[-1]}"
-    write_text(out / "results.json", done.stdout)
+    if row.evaluate is not None:  # a training writes its results itself
+        _place(folder, row, seed).mkdir(parents=True, exist_ok=True)
+        write_text(_place(folder, row, seed) / "results.json", done.stdout)
     return "done"
+
+
+def _trained(sweep: Sweep, row: Row) -> Row:
+    """The row whose training a row's numbers are of: its own but for an evaluation."""
+    return row if row.evaluate is None else next(other for other in sweep.rows if other.name == row.evaluate.of)
+
+
+def _changes(sweep: Sweep, row: Row) -> dict[str, Any]:
+    return row.change if row in sweep.prepare else {**sweep.change, **row.change}
 
 
 def _results(sweep: Sweep, folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -116,14 +178,44 @@ def _results(sweep: Sweep, folder: Path) -> dict[str, list[dict[str, Any]]]:
     return {name: [json.loads(path.read_text()) for path in found if path.exists()] for name, found in paths.items()}
 
 
-def _table(sweep: Sweep, results: dict[str, list[dict[str, Any]]]) -> str:
+def table(sweep: Sweep, folder: str | Path) -> str:
+    """The table of what is done, in Markdown: for each row the metrics' mean and deviation over the seeds, and what a variant costs.
+
+    GFLOPs are billions of multiply-accumulates for one clip and one label, as the paper counts them, times the number of views.
+    """
+    folder = Path(folder)
+    results = _results(sweep, folder)
     with_paper = any(row.paper for row in sweep.rows)
-    head = ["", *sweep.metrics.values(), "seeds", *(["the paper's"] if with_paper else [])]
+    head = ["", *sweep.metrics.values(), "GFLOPs", "million parameters", "seeds", *(["the paper's"] if with_paper else [])]
     lines = [head, ["---"] * len(head)]
     for row in sweep.rows:
         numbers = [_mean([float(result[metric]) for result in results[row.name] if metric in result]) for metric in sweep.metrics]
-        lines.append([row.name, *numbers, str(len(results[row.name])), *([row.paper] if with_paper else [])])
+        cost = _cost(sweep, row, folder)
+        lines.append([row.name, *numbers, *cost, str(len(results[row.name])), *([row.paper] if with_paper else [])])
     return f"{sweep.title}\n\n" + "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+
+
+def _cost(sweep: Sweep, row: Row, folder: Path) -> tuple[str, str]:
+    """GFLOPs and million parameters of the variant as its finished runs have saved it; empty if none has."""
+    trained = _trained(sweep, row)
+    files = [path for seed in sweep.seeds if (path := _place(folder, trained, seed) / "model" / CONFIG_FILE).exists()]
+    if not files:
+        return "", ""
+    recipe = load_recipe(trained.recipe or sweep.recipe, _changes(sweep, trained))
+    cost = _counted(files[0], recipe.head, len(recipe.templates)) if isinstance(recipe, SupervisedRecipe) else _counted(files[0])
+    views = f" x {Views.parse(row.evaluate.views).count}" if row.evaluate is not None else ""
+    return _rounded(cost.total) + views, _rounded(cost.parameters)
+
+
+@cache
+def _counted(path: Path, head: HeadName = "names", num_templates: int = 1) -> Cost:
+    values = read_json(path)
+    values.pop("model_type")
+    return count_cost(config_from(values), head=head, num_templates=num_templates)
+
+
+def _rounded(number: float) -> str:
+    return f"{number:.2f}" if number < 10 else f"{number:.0f}"
 
 
 def _mean(numbers: Sequence[float]) -> str:

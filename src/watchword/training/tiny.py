@@ -5,6 +5,8 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+from ..xclip.expand import PREFIX
+
 __all__ = ["shrink"]
 
 _SIZES = {
@@ -17,6 +19,16 @@ _SIZES = {
     "text_layers": 1,
     "context_length": 32,
 }
+# An image-text model of timm's tower, without class token, with attention pooling and a bias of the scores, as SigLIP's are.
+_ARCHITECTURE = {
+    "embed_dim": 96,
+    "init_logit_bias": -10,
+    "vision_cfg": {"timm_model_name": "test_vit3", "image_size": 32, "timm_pool": "map", "timm_proj": "none"},
+    "text_cfg": {
+        "context_length": 32, "vocab_size": 49408, "width": 64, "heads": 1, "layers": 1, "no_causal_mask": True, "proj_bias": True,
+        "pool_type": "last",
+    },
+}  # fmt: skip
 _MAX_FRAMES = 4
 _NUM_STEPS, _BATCH_SIZE = 6, 4
 
@@ -28,9 +40,11 @@ def shrink(values: dict[str, Any]) -> dict[str, Any]:
     """
     tiny = deepcopy(values)
     model, data, training = (tiny.get(key) or {} for key in ("model", "data", "training"))
-    tiny.pop("start", None)
+    expanded = str(tiny.pop("start", None)).startswith(PREFIX) or "architecture" in model
+    tiny.pop("evaluations", None)
+    sizes = {"architecture": _ARCHITECTURE} if expanded else _SIZES
     frames = min(int(model.get("num_frames", 8)), _MAX_FRAMES)
-    tiny["model"] = {key: value for key, value in model.items() if key != "preprocessing"} | _SIZES | {"num_frames": frames}
+    tiny["model"] = {key: value for key, value in model.items() if key != "preprocessing"} | sizes | {"num_frames": frames}
     if data.get("kind") == "playground_stills":
         tiny["data"] = {**data, "num_stills": 16}
     else:
@@ -38,6 +52,8 @@ def shrink(values: dict[str, Any]) -> dict[str, Any]:
     length = {"num_steps": _NUM_STEPS, "batch_size": _BATCH_SIZE, "evaluate_every": None, "checkpoint_every": _NUM_STEPS, "num_workers": 0}
     optimizer = {key: value for key, value in training.get("optimizer", {}).items() if not key.startswith("warmup")} | {"warmup_steps": 1}
     tiny["training"] = {key: value for key, value in training.items() if key != "num_epochs"} | length | {"optimizer": optimizer}
+    if "keep_best" in training:
+        tiny["training"]["evaluate_every"] = _NUM_STEPS // 2
     if "accumulation" in training:
         tiny["training"]["accumulation"] = min(int(training["accumulation"]), 2)
     return tiny

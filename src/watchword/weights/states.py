@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import re
 import warnings
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 from ..errors import CheckpointError
 
-__all__ = ["fill", "read_metadata", "read_state", "require_match"]
+__all__ = ["fill", "hash_state", "read_metadata", "read_state", "require_match"]
 
 NESTINGS = ("model", "state_dict", "model_state_dict")
 WRAPPER_PREFIXES = ("module.", "_orig_mod.")
@@ -52,6 +53,15 @@ def read_state(path: Path, *, torchscript: bool = False) -> dict[str, Tensor]:
         raise CheckpointError(f"{path}: no such file of weights")
     state = _unwrapped(_raw_state(path, torchscript), path)
     return {name: _alone(tensor) for name, tensor in state.items()}
+
+
+def hash_state(state: Mapping[str, Tensor]) -> str:
+    """SHA-256 of the names and the bytes of a state dict, whatever order and device it comes in."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(state.items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def read_metadata(path: Path) -> dict[str, str]:

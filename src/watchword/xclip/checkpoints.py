@@ -29,11 +29,11 @@ from ..weights.folders import (
 from ..weights.states import read_metadata, read_state, require_match
 from . import clip_start, expand, huggingface, registry
 from .config import XClipConfig
-from .expanded import ExpandedConfig, ExpandedXClip
+from .expanded import ExpandedConfig, ExpandedXClip, model_of
 from .model import XClip
 from .state_files import config_of_state
 
-__all__ = ["load", "save", "save_huggingface"]
+__all__ = ["config_from", "load", "save", "save_huggingface"]
 
 OLD_WEIGHTS_FILE = "pytorch_model.bin"
 PREPROCESSOR_FILE = "preprocessor_config.json"
@@ -165,7 +165,7 @@ def _load_parts(files: Mapping[str, Path], source: str, huggingface_heads: bool,
     values = read_json(files[CONFIG_FILE])
     kind = values.pop("model_type", None)
     if kind in (XClipConfig.model_type, ExpandedConfig.model_type):
-        config = _config(values)
+        config = config_from(values)
         require_recorded(config, file, FREE_FIELDS)
         model = _model(config, read_state(file), source)
         if isinstance(model, ExpandedXClip) and (file.parent / TOKENIZER_FOLDER).is_dir():
@@ -188,7 +188,7 @@ def _load_file(path: Path, activation: str | None) -> XClip:
     if recorded is not None:
         if activation is not None:
             raise InputError(f"{path} states its activation, so none can be given")
-        return _model(_config(json.loads(recorded)), state, str(path))
+        return _model(config_from(json.loads(recorded)), state, str(path))
     config = config_of_state(state, str(path), activation=activation or "quick_gelu")
     official = [row.name for row in registry.RELEASED.values() if row.official_file == path.name]
     return _model(replace(config, weights=official[0] if official else path.name), state, str(path))
@@ -196,7 +196,7 @@ def _load_file(path: Path, activation: str | None) -> XClip:
 
 def _model(config: XClipConfig, state: dict[str, Tensor], source: str, *, renamed: bool = False) -> XClip:
     with WithoutRandomNumbers():
-        model = ExpandedXClip(config) if isinstance(config, ExpandedConfig) else XClip(config)
+        model = model_of(config)
     if renamed:
         official = model.state_dict()
         require_match(huggingface.huggingface_shapes(official), state, source)
@@ -207,7 +207,8 @@ def _model(config: XClipConfig, state: dict[str, Tensor], source: str, *, rename
     return model
 
 
-def _config(values: Mapping[str, Any]) -> XClipConfig:
+def config_from(values: Mapping[str, Any]) -> XClipConfig:
+    """The configuration of a saved folder, ``model_type`` left out."""
     return (ExpandedConfig if "architecture" in values else XClipConfig).from_dict(values)
 
 

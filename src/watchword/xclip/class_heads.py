@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import ConfigError
-from ..text import tokenize
+from .expanded import ExpandedXClip
 from .model import VideoFeatures, XClip
 
 __all__ = ["ClassHead", "ContextHead", "EnsembleHead", "HeadName", "LinearHead", "make_head"]
@@ -31,7 +31,7 @@ class ClassHead(nn.Module):
 
     def __init__(self, model: XClip, texts: Sequence[str], *, text_learns: bool) -> None:
         super().__init__()
-        self.register_buffer("token_ids", tokenize(texts, context_length=model.config.context_length), persistent=False)
+        self.register_buffer("token_ids", model.tokenize(texts), persistent=False)
         self.text_learns = text_learns
         self.kept: Tensor | None = None
 
@@ -112,6 +112,8 @@ def make_head(
     if kind == "linear":
         return LinearHead(model, len(names))
     if kind == "context":
+        if isinstance(model, ExpandedXClip):
+            raise ConfigError("learned context goes into CLIP's own text encoder; an expanded model's head is names, ensemble or linear")
         return ContextHead(model, names, num_vectors=num_vectors)
     if kind == "ensemble":
         if not templates:

@@ -24,7 +24,7 @@ from .expandable import EXPANDABLE
 from .expanded import ExpandedXClip, expanded_config, fetch_tokenizer
 from .open_clip_towers import build_image_text
 
-__all__ = ["PREFIX", "load"]
+__all__ = ["PREFIX", "load", "random_model"]
 
 PREFIX = "open_clip:"
 
@@ -67,6 +67,17 @@ def load(
         model = ExpandedXClip(config, image_text)
     model.tokenizer_folder = tokenizer
     return model.eval()
+
+
+def random_model(architecture: dict[str, Any], *, num_frames: int = 8) -> ExpandedXClip:
+    """The expansion of an entry of open_clip's ``model_configs``, or one like it, with weights drawn at random.
+
+    Raises InputError if it cannot be expanded.
+    """
+    image_text = build_image_text(architecture)
+    side = image_text.visual.image_size[0]
+    preprocessing = Preprocessing(crop_size=side, short_side=side, interpolation="pillow_bicubic")
+    return ExpandedXClip(expanded_config(image_text, architecture, num_frames=num_frames, preprocessing=preprocessing), image_text)
 
 
 def _stated(source: str, random_weights: bool) -> tuple[str, str, dict[str, Any], dict[str, Any]]:

@@ -22,7 +22,7 @@ from .config import Preprocessing, XClipConfig
 from .model import MultiFrameIntegration, PromptGenerator, VideoFeatures, XClip
 from .open_clip_towers import FrameTower, build_image_text, num_heads, stages_of
 
-__all__ = ["ExpandedConfig", "ExpandedXClip", "expanded_config", "fetch_tokenizer"]
+__all__ = ["ExpandedConfig", "ExpandedXClip", "expanded_config", "fetch_tokenizer", "model_of"]
 
 TOKENIZER_FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")  # beside tokenizer.json, where there are any
 
@@ -148,6 +148,11 @@ class ExpandedXClip(XClip):
             options={"tokenizer_mode": stated.get("tokenizer_mode"), **stated.get("tokenizer_kwargs", {})},
         )
 
+    def checkpoint_activations(self, on: bool = True) -> None:
+        assert isinstance(self.visual, FrameTower)
+        self.visual.checkpoint_activations(on)
+        self.text.set_grad_checkpointing(on)
+
     def text_parameters(self) -> list[nn.Parameter]:
         return list(self.text.parameters())
 
@@ -169,6 +174,11 @@ class ExpandedXClip(XClip):
         super().set_num_frames(num_frames)
         assert isinstance(self.visual, FrameTower)
         self.visual.set_num_frames(num_frames)
+
+
+def model_of(config: XClipConfig) -> XClip:
+    """A model of the class that the configuration is of."""
+    return ExpandedXClip(config) if isinstance(config, ExpandedConfig) else XClip(config)
 
 
 def fetch_tokenizer(repository: str, **hub: Any) -> Path:

@@ -43,11 +43,16 @@ class Mixture:
 
 @dataclass(frozen=True, kw_only=True)
 class Mixing:
-    """The distribution that mixtures are drawn from; the defaults are the paper's."""
+    """The distribution that mixtures are drawn from; the defaults are the paper's.
+
+    With ``across_parts`` a step's batch is mixed before it is cut into the parts of its accumulation, once for all of them. Without, as
+    released, each part is mixed by itself: parts of one clip then stay as they are (spec quirk 8).
+    """
 
     mixup_alpha: float = 0.8
     cutmix_alpha: float = 1.0
     cutmix_probability: float = 0.5
+    across_parts: bool = False
 
     def draw(self, batch_size: int, height: int, width: int) -> Mixture:
         """A mixture for one batch, from torch's global generator."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ..errors import InputError
 from ..layers import Attention
@@ -74,6 +75,7 @@ class MessagingBlock(nn.Module):
     def __init__(self, block: nn.Module, stage: Stage, *, num_frames: int) -> None:
         super().__init__()
         self.block, self.stage, self.num_frames = block, stage, num_frames
+        self.checkpointing = False
         self.message_fc = nn.Linear(stage.width, stage.width)
         self.message_ln = nn.LayerNorm(stage.width)
         self.message_attn = Attention(stage.width, num_heads(stage.width))
@@ -82,6 +84,11 @@ class MessagingBlock(nn.Module):
         nn.init.zeros_(self.message_out.bias)
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if self.checkpointing and self.training:
+            return checkpoint(self._forward, x, *args, use_reentrant=False, **kwargs)
+        return self._forward(x, *args, **kwargs)
+
+    def _forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Any:
         frames = x[:, 0] if self.stage.class_token else x.mean(self.stage.token_axes)
         messages = self.message_fc(frames.reshape(-1, self.num_frames, self.stage.width))
         messages = messages + self.message_attn(self.message_ln(messages))
@@ -115,6 +122,14 @@ class FrameTower(nn.Module):
         """From now on read clips of so many frames; messages have no positions, so nothing else changes."""
         for block in self._messaging_blocks():
             block.num_frames = num_frames
+
+    def checkpoint_activations(self, on: bool) -> None:
+        """In training, keep one activation a block; without messages the tower does it as open_clip has it do."""
+        blocks = list(self._messaging_blocks())
+        for block in blocks:
+            block.checkpointing = on
+        if not blocks:
+            self.tower.set_grad_checkpointing(on)  # type: ignore[operator]
 
     def _messaging_blocks(self) -> Iterator[MessagingBlock]:
         return (module for module in self.modules() if isinstance(module, MessagingBlock))

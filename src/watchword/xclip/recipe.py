@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -17,19 +20,29 @@ from torch import Tensor, nn
 from .. import processes
 from ..files import replacing
 from ..layers import contrastive_loss
-from ..text import tokenize
-from ..weights.states import require_match
+from ..weights.states import read_state, require_match
 from .class_heads import ClassHead
 from .config import XClipConfig
+from .expanded import ExpandedXClip, model_of
 from .inputs import to_tensor
 from .mixing import Mixing, smoothed_targets
 from .model import XClip, is_new_part
 
-__all__ = ["ImageTextProgram", "SupervisedProgram", "Trained", "expand_to_video", "parameter_groups", "trained_parameters"]
+__all__ = [
+    "ImageTextProgram",
+    "SupervisedProgram",
+    "Trained",
+    "expand_to_video",
+    "load_class_head",
+    "parameter_groups",
+    "trained_parameters",
+]
 
 Trained = Literal["all", "video", "text", "new"]
 
+HEAD_FILE = "class_head.safetensors"
 MAX_LOGIT_SCALE = math.log(100)  # as in CLIP's training
+_POSITIONS = ("positional_embedding", "pos_embed", "position_bias")  # ours, and those of timm's towers
 _PARTS = ("image-text", "mit", "prompts", "message_", "class_head")
 
 
@@ -41,8 +54,11 @@ class _Program:
     def checkpoint_activations(self) -> None:
         self.model.checkpoint_activations()
 
+    def prepare(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        return batch
+
     def save(self, folder: Path, weights: dict[str, Tensor]) -> None:
-        save_weights(self.model.config, weights, folder)
+        save_weights(self.model, weights, folder)
 
 
 class ImageTextProgram(_Program):
@@ -57,9 +73,11 @@ class ImageTextProgram(_Program):
 
     def __init__(self, model: XClip, dataset: Any, *, held_out: Any) -> None:
         self.model, self.dataset, self.held_out = model, dataset, held_out
-        self.token_ids, self.held_out_ids = (
-            tokenize(stills.captions, context_length=model.config.context_length) for stills in (dataset, held_out)
-        )
+        self.token_ids, self.held_out_ids = (model.tokenize(stills.captions) for stills in (dataset, held_out))
+
+    @property
+    def metrics(self) -> list[str]:
+        return [f"caption_retrieval_{kind}" for kind, _ in enumerate(self.held_out[0, 0]["captions"], start=1)]
 
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
         return parameter_groups(self.model, optimizer, trained="all")
@@ -102,6 +120,8 @@ class SupervisedProgram(_Program):
         mixing: mixup and cutmix of the training clips, or None.
         held_out: data sets of the same kind by name, for ``evaluate``.
         head: how classes are scored, see ``class_heads.make_head``; by their names if None.
+        evaluations: for ``evaluate``, data sets with class names of their own by name, each of one name a split or draw.
+        head_for: the head of such names, made anew for each evaluation as the text may have learned since.
     """
 
     name = "supervised"
@@ -117,57 +137,102 @@ class SupervisedProgram(_Program):
         mixing: Mixing | None,
         held_out: Mapping[str, Any],
         head: nn.Module | None = None,
+        evaluations: Mapping[str, Sequence[tuple[Any, tuple[str, ...]]]] = MappingProxyType({}),
+        head_for: Callable[[tuple[str, ...]], nn.Module] | None = None,
     ) -> None:
-        self.model, self.dataset, self.held_out = model, dataset, held_out
+        self.model, self.dataset, self.held_out, self.evaluations = model, dataset, held_out, evaluations
+        self.head_for = head_for or partial(ClassHead, model, text_learns=False)
         self.class_names, self.trained, self.label_smoothing = tuple(class_names), trained, label_smoothing
         self.mixing = mixing
         self.head = head or ClassHead(model, self.class_names, text_learns=trained in ("all", "text"))
         if list(self.head.parameters()):
             model.class_head = self.head  # so that it is optimised, spread and saved with the rest
 
+    @property
+    def metrics(self) -> list[str]:
+        return [f"{name}_top1" for name in (*self.held_out, *self.evaluations)]
+
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
         return parameter_groups(self.model, optimizer, trained=self.trained)
 
+    def prepare(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        if self.mixing is None or not self.mixing.across_parts:
+            return batch
+        video, targets = self._mixed(batch)
+        return {"video": video, "targets": targets, "label": batch["label"]}
+
     def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        video = to_tensor(batch["frames"], self.model.config.preprocessing)
-        targets = smoothed_targets(batch["label"], len(self.class_names), self.label_smoothing)
-        if self.mixing is not None:
-            video, targets = self.mixing.draw(len(video), *video.shape[-2:])(video, targets)
+        video, targets = (batch["video"], batch["targets"]) if "video" in batch else self._mixed(batch)
         features = self.model.encode_video(video)
         logits = self.head.train()(self.model, features)
         right = logits.detach().argmax(dim=1) == batch["label"]
         return F.cross_entropy(logits, targets), {"top1": 100 * right.float().mean()}
 
-    def evaluate(self) -> dict[str, Any]:
-        """Top-1 in percent over each of the held-out sets, every clip counted once."""
+    def _mixed(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Clips as the model takes them and their targets, mixed if they are to be."""
+        video = to_tensor(batch["frames"], self.model.config.preprocessing)
+        targets = smoothed_targets(batch["label"], len(self.class_names), self.label_smoothing)
+        if self.mixing is not None:
+            video, targets = self.mixing.draw(len(video), *video.shape[-2:])(video, targets)
+        return video, targets
+
+    def evaluate(self, *, num_views: int = 1) -> dict[str, Any]:
+        """Top-1 in percent over each of the held-out sets, every clip counted once; of several sets of one name also the deviation.
+
+        The views of a clip are the first epochs of its set, and the probabilities of the classes are added over them (section 13.1).
+        """
         results: dict[str, Any] = {}
         for name, dataset in self.held_out.items():
-            own = processes.share(len(dataset))
-            num_right = sum(self._num_right(dataset, own[start : start + 32]) for start in range(0, len(own), 32))
-            right, counted = (sum(numbers) for numbers in zip(*processes.gather((num_right, len(own))), strict=True))
-            results |= {f"{name}_top1": 100 * right / counted, f"num_{name}": counted}
+            top1, counted = self._top1(dataset, self.head, num_views)
+            results |= {f"{name}_top1": top1, f"num_{name}": counted}
+        for name, sets in self.evaluations.items():
+            found = [self._top1(dataset, self.head_for(names), num_views) for dataset, names in sets]
+            top1s = [top1 for top1, _ in found]
+            results |= {f"{name}_top1": statistics.mean(top1s), f"num_{name}": sum(counted for _, counted in found)}
+            if len(found) > 1:
+                results[f"{name}_top1_deviation"] = statistics.stdev(top1s)
         return results
 
-    def _num_right(self, dataset: Any, places: range) -> int:
-        samples = [dataset[0, index] for index in places]
+    def _top1(self, dataset: Any, head: nn.Module, num_views: int) -> tuple[float, int]:
+        """The percentage right, and how many samples were counted."""
+        own = processes.share(len(dataset))
+        num_right = sum(self._num_right(dataset, head, own[start : start + 32], num_views) for start in range(0, len(own), 32))
+        right, counted = (sum(numbers) for numbers in zip(*processes.gather((num_right, len(own))), strict=True))
+        return 100 * right / counted, counted
+
+    def _num_right(self, dataset: Any, head: nn.Module, places: range, num_views: int) -> int:
+        views = [[dataset[view, index] for index in places] for view in range(num_views)]
+        shares = sum(self._logits(samples, head).double().softmax(dim=1) for samples in views)
+        assert isinstance(shares, Tensor)
+        return sum(guess == sample["label"] for guess, sample in zip(shares.argmax(dim=1).tolist(), views[0], strict=True))
+
+    def _logits(self, samples: Sequence[dict[str, Any]], head: nn.Module) -> Tensor:
         frames = torch.stack([torch.as_tensor(sample["frames"]) for sample in samples]).to(self.model.logit_scale.device)
         features = self.model.encode_video(to_tensor(frames, self.model.config.preprocessing))
-        guesses = self.head.eval()(self.model, features).argmax(dim=1).tolist()
-        return sum(guess == sample["label"] for guess, sample in zip(guesses, samples, strict=True))
+        logits: Tensor = head.eval()(self.model, features)
+        return logits
 
 
-def save_weights(config: XClipConfig, weights: dict[str, Tensor], folder: Path) -> None:
-    """Write a model of these weights, which need not lie in one model: it may be spread over processes.
+def save_weights(trained: XClip, weights: dict[str, Tensor], folder: Path) -> None:
+    """Write a model like the trained one, of these weights, which need not lie in one model: it may be spread over processes.
 
     A class head's own weights, which no model takes, are written beside it.
     """
     head = {name.removeprefix("class_head."): tensor for name, tensor in weights.items() if name.startswith("class_head.")}
-    model = XClip(config)
+    model = like(trained, trained.config)
     model.load_state_dict({name: tensor for name, tensor in weights.items() if not name.startswith("class_head.")})
     model.eval().save_pretrained(folder)
     if head:
-        with replacing(folder / "class_head.safetensors") as beside:
+        with replacing(folder / HEAD_FILE) as beside:
             save_file(head, beside)
+
+
+def load_class_head(head: nn.Module, folder: Path) -> None:
+    """Give a class head of a finished run's kind the weights of its own, if it has any. Raises CheckpointError if they are not there."""
+    if own := head.state_dict():
+        state = read_state(folder / HEAD_FILE)
+        require_match({name: tensor.shape for name, tensor in own.items()}, state, str(folder / HEAD_FILE))
+        head.load_state_dict(state)
 
 
 def expand_to_video(image_text: XClip, config: XClipConfig) -> XClip:
@@ -176,7 +241,7 @@ def expand_to_video(image_text: XClip, config: XClipConfig) -> XClip:
 
     Raises CheckpointError, with a table as its note, if a part is missing, extra or of another shape.
     """
-    model = XClip(config)
+    model = like(image_text, config)
     wanted = model.state_dict()
     state = {name: tensor for name, tensor in image_text.state_dict().items() if name in wanted or not is_new_part(name)}
     own = {name: tensor.shape for name, tensor in wanted.items() if name in state or not is_new_part(name)}
@@ -185,9 +250,18 @@ def expand_to_video(image_text: XClip, config: XClipConfig) -> XClip:
     return model
 
 
+def like(other: XClip, config: XClipConfig) -> XClip:
+    """A model of ``config`` with the tokenizer of another."""
+    model = model_of(config)
+    if isinstance(model, ExpandedXClip) and isinstance(other, ExpandedXClip):
+        model.tokenizer_folder = other.tokenizer_folder
+    return model
+
+
 def parameter_groups(model: nn.Module, optimizer: Any, *, trained: Trained) -> list[dict[str, Any]]:
     """AdamW's groups (spec section 10.4): image-text parameters, then MIT, prompts and messages at a higher rate, each split into
-    those that decay and those that do not (one-dimensional ones, biases, positional embeddings). Freezes what is not trained.
+    those that decay and those that do not (one-dimensional ones and others that are one vector, biases, positional embeddings). Freezes
+    what is not trained.
 
     ``trained``: the image encoder (``video``), the text encoder with the logit scale (``text``), both (``all``) or neither (``new``);
     the parts that X-CLIP adds to CLIP always learn (spec section 15). Where ``optimizer`` asks for it, the matrices inside the blocks are
@@ -202,9 +276,10 @@ def parameter_groups(model: nn.Module, optimizer: Any, *, trained: Trained) -> l
         if not parameter.requires_grad:
             continue
         part = next((part for part in _PARTS[1:] if part in name), "image-text")
-        decays = not (parameter.ndim == 1 or name.endswith(".bias") or "positional_embedding" in name)
-        inside = "resblocks." in name or "decoder." in name
-        groups[part, decays, optimizer.muon_learning_rate is not None and inside and parameter.ndim == 2].append(parameter)
+        decays = not (_is_vector(parameter) or name.endswith(".bias") or any(position in name for position in _POSITIONS))
+        decays = decays and (parameter.ndim > 0 or optimizer.decay_logit_scale)
+        inside = "blocks." in name or "decoder." in name
+        groups[part, decays, optimizer.muon_learning_rate is not None and decays and inside and parameter.ndim == 2].append(parameter)
     return [
         {
             "params": parameters,
@@ -216,6 +291,11 @@ def parameter_groups(model: nn.Module, optimizer: Any, *, trained: Trained) -> l
         for (part, decays, muon), parameters in groups.items()
         if parameters
     ]
+
+
+def _is_vector(parameter: Tensor) -> bool:
+    """One-dimensional, as CLIP's class embedding, or with axes of size one besides, as timm's class token and pooling query."""
+    return parameter.ndim > 0 and sum(size > 1 for size in parameter.shape) <= 1
 
 
 def trained_parameters(model: nn.Module) -> str:
