@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from clips_with_sound import sine, write_clip
 
+from clips_with_sound import sine, write_clip
 from shared_folders import MEDIA_ROOT
 from watchword.errors import InputError
 from watchword.media.errors import MediaError
