@@ -14,6 +14,7 @@ import numpy.typing as npt
 __all__ = ["find_clips", "frame_numbers", "write_numbered", "write_repeated"]
 
 NUM_BITS = 16
+SOUND_RATE = 22_050
 BAND_SHARE = 16  # the numbers stand in the upper sixteenth of the picture
 SUFFIXES = {".mp4", ".mkv", ".webm", ".avi", ".gif", ".mov"}
 UInt8 = npt.NDArray[np.uint8]
@@ -26,21 +27,35 @@ def find_clips() -> list[Path]:
 
 
 def write_numbered(
-    path: Path, *, num_frames: int, width: int, height: int, frames_per_second: int, keyframe_every: int, preset: str = "veryfast"
+    path: Path,
+    *,
+    num_frames: int,
+    width: int,
+    height: int,
+    frames_per_second: int,
+    keyframe_every: int,
+    preset: str = "veryfast",
+    sound: bool = False,
 ) -> None:
     """An H.264 file with B-frames and keyframes only every so many frames, each showing its own number.
 
     The number stands as bits, lowest on the left, white for 1, above a texture that moves and carries noise, so that decoding costs
-    about what natural pictures cost.
+    about what natural pictures cost. ``sound`` is a hum in AAC.
     """
     options = {"preset": preset, "crf": "23", "sc_threshold": "0", "bf": "3", "g": str(keyframe_every), "keyint_min": str(keyframe_every)}
     with av.open(path, "w") as container:
         stream = container.add_stream("libx264", rate=frames_per_second, options=options)
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        hum = container.add_stream("aac", rate=SOUND_RATE, layout="mono") if sound else None
         for planes in _pictures(num_frames, width, height):
             frame = av.VideoFrame.from_ndarray(planes, format="yuv420p")
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
+        if hum is not None:
+            wave = 0.1 * np.sin(2 * np.pi * 220 * np.arange(num_frames * SOUND_RATE // frames_per_second) / SOUND_RATE)
+            samples = av.AudioFrame.from_ndarray(wave[None].astype(np.float32), format="fltp", layout="mono")
+            samples.sample_rate = SOUND_RATE
+            container.mux([*hum.encode(samples), *hum.encode(None)])
 
 
 def _pictures(num_frames: int, width: int, height: int) -> Iterator[UInt8]:
@@ -85,19 +100,16 @@ def frame_numbers(frames: Iterable[UInt8]) -> list[int]:
 
 
 def write_repeated(piece: Path, path: Path, times: int) -> None:
-    """A file that shows ``piece`` so many times: its packets with later times, nothing encoded anew."""
-    with av.open(piece) as source:
-        stream = source.streams.video[0]
-        packets = [
-            (bytes(packet), packet.pts, packet.dts, packet.duration, packet.is_keyframe) for packet in source.demux(stream) if packet.size
-        ]
-        length = sum(duration for *_, duration, _ in packets)
-        unit: Fraction = stream.time_base
-        with av.open(path, "w") as target:
-            copy = target.add_stream_from_template(stream)
-            for round_number in range(times):
-                for data, pts, dts, duration, is_keyframe in packets:
-                    packet = av.Packet(data)
-                    packet.stream, packet.time_base, packet.is_keyframe = copy, unit, is_keyframe
-                    packet.pts, packet.dts, packet.duration = pts + round_number * length, dts + round_number * length, duration
-                    target.mux(packet)
+    """A file that plays ``piece`` so many times: its packets with later times, nothing encoded anew."""
+    with av.open(piece) as source, av.open(path, "w") as target:
+        copies = {stream.index: target.add_stream_from_template(stream) for stream in source.streams}
+        packets = [(bytes(packet), packet) for packet in source.demux() if packet.size]
+        seconds = max(float((packet.pts + packet.duration) * packet.time_base) for _, packet in packets)
+        for round_number in range(times):
+            for data, original in packets:
+                unit: Fraction = original.time_base
+                shift = round(round_number * seconds / unit)
+                packet = av.Packet(data)
+                packet.stream, packet.time_base, packet.is_keyframe = copies[original.stream.index], unit, original.is_keyframe
+                packet.pts, packet.dts, packet.duration = original.pts + shift, original.dts + shift, original.duration
+                target.mux(packet)
