@@ -50,4 +50,5 @@ def test_an_error_is_no_crash() -> None:
 def test_a_script_that_does_not_guard_its_start_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("from watchword.datasets.workers import Workers\nlist(Workers(1).each(abs, [1, 2]))\n")
     done = subprocess.run([sys.executable, str(tmp_path / "script.py")], capture_output=True, text=True, timeout=60)
-    assert "InputError" in done.stderr.splitlines()[-1] and "__main__" in done.stderr.splitlines()[-1]
+    assert done.returncode == 1
+    assert any("InputError" in line and "__main__" in line for line in done.stderr.splitlines()), done.stderr

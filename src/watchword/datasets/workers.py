@@ -104,6 +104,7 @@ def _one_by_one(function: Callable[[Given], Found], given: Sequence[Given]) -> I
             try:
                 yield future.result()
             except BrokenProcessPool as error:
+                pool.shutdown()  # waits until it is known how the process ended
                 if process is not None and process.exitcode == 1:  # Python ended it, no signal: it never came to work
                     raise InputError(
                         "processes that read files cannot start; a script calls this under `if __name__ == '__main__':`"
