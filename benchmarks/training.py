@@ -192,7 +192,7 @@ def _wait_for_data(report: Report, folder: Path, *, quick: bool) -> None:
             data = _clips(folder, _config(name), augment=augment)
             names = tuple(data.class_numbers)
             held_out = VideoClips(data.annotations[:1], names, data.config, training=False, seed=0)  # the last evaluation costs nothing
-            program = _program(XClip(data.config), data, names, "video", held_out=held_out)
+            program = _program(XClip(data.config), data, names, "video", held_out={"held_out": held_out})
             settings = TrainingSettings(
                 num_steps=num_steps,
                 batch_size=2 if quick else 8,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import av
@@ -41,3 +43,13 @@ def test_the_judge_tells_right_frames_from_their_neighbours(tmp_path: Path, step
             assert decoders._count_wrong(frames, signatures, [number + shift for number in expected]) == decoders.NUM_FRAMES
         assert decoders._count_wrong(frames[:6], signatures, expected) == 2
         assert decoders._count_wrong(255 - frames, signatures, expected) == decoders.NUM_FRAMES
+
+
+@pytest.mark.parametrize("name", ["xclip_speed", "folder", "training", "spectrogram", "reserve_speed"])
+def test_a_benchmark_runs_small(name: str) -> None:
+    if name == "spectrogram":
+        pytest.importorskip("librosa", reason="needs the extra `bench`")
+    command = [sys.executable, "-m", "benchmarks", name, "--quick"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    assert done.returncode == 0, done.stderr
+    assert "verdict" in done.stdout
