@@ -61,6 +61,8 @@ def test_any_words_come_back(tmp_path: Path, rows: list[tuple[str, list[str]]]) 
         ("a.csv", "path,question\na.mp4, \n", "question 1 of .* has no text"),
         ("a.jsonl", '{"question": "a"}\n{"question": 3}', "question 2 of .* has no text"),
         ("a.jsonl", '{"question": "a"', "not JSON"),
+        ("a.jsonl", '{"question": "a"}\n\n{"question" 3}', "not JSON.*line 3, column 13"),
+        ("a.json", '[{"question": "a"},\n{"question" 3}]', "not JSON.*line 2, column 13"),
         ("a.json", '["a"]', "must be JSON objects"),
         ("a.jsonl", '{"question": "a", "options": [1, 2]}', "options must be strings"),
         ("a.jsonl", '{"question": "a", "path": 3}', "path must be a string"),
@@ -70,6 +72,11 @@ def test_what_cannot_be_used_is_named(tmp_path: Path, name: str, text: str, word
     (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=words):
         read_questions(tmp_path / name)
+
+
+def test_a_line_separator_within_a_question_ends_no_line(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"question": "a\u2028b"}\r\n{"question": "c"}\r\n', encoding="utf-8", newline="")
+    assert [row.question for row in read_questions(tmp_path / "a.jsonl")] == ["a\u2028b", "c"]
 
 
 def test_a_file_that_is_not_there_or_is_no_text(tmp_path: Path) -> None:

@@ -67,10 +67,18 @@ def _read_csv(path: Path, text: str) -> list[Mapping[str, Any]]:
 
 
 def _read_json(path: Path, text: str) -> list[Mapping[str, Any]]:
+    rows: list[Any] = []
+    before = 0  # lines above what is read at once
     try:
-        is_list = text.lstrip().startswith("[")
-        rows = json.loads(text) if is_list else [json.loads(line) for line in text.splitlines() if line.strip()]
-    except ValueError as error:
+        if text.lstrip().startswith("["):
+            rows = json.loads(text)
+        else:
+            for before, line in enumerate(text.split("\n")):  # noqa: B007 (Unicode has other line ends, which strings may hold)
+                rows += [json.loads(line)] if line.strip() else []
+    except json.JSONDecodeError as error:
+        place = f"line {before + error.lineno}, column {error.colno}"
+        raise InputError(f"the questions in {str(path)!r} are not JSON: {error.msg} ({place})") from error
+    except ValueError as error:  # a number of thousands of digits
         raise InputError(f"the questions in {str(path)!r} are not JSON: {error}") from error
     if not all(isinstance(row, dict) for row in rows):
         raise InputError(f"the questions in {str(path)!r} must be JSON objects with the field question")
