@@ -199,7 +199,7 @@ class VideoSegments:
             end = max(end, self.start_seconds + self._sound_seconds() + 1)
         sounds = segment_sounds(self.path, ranges, start=self.start_seconds, end=end, limits=self.limits)
         if sounds.missing:
-            self._notes.append("no sound: it is masked")
+            self._notes.append("no sound")
         self._notes += sounds.warnings
         return sounds
 
