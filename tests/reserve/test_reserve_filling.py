@@ -114,7 +114,7 @@ def test_words_and_sound_are_seen_apart_and_averaged(filler: Filler, loud: Path)
 
 def test_what_a_file_lacks_is_said_once_and_answered_from_the_rest(filler: Filler, mute: Path) -> None:
     auto = filler.fill(mute, QUESTION, OPTIONS)
-    assert auto.notes == ("no subtitles", "no sound: it is masked", "answered from frames")
+    assert auto.notes == ("no subtitles", "no sound", "answered from frames")
     frames, sound = (filler.fill(mute, QUESTION, OPTIONS, use=use) for use in ("frames", "sound"))
     assert frames.notes == ("answered from frames",)
     assert_alike(auto, frames)
@@ -224,7 +224,7 @@ def test_a_question_at_a_moment_is_answered_by_the_window_around_it(filler: Fill
     assert_alike(at, filler.fill(long, QUESTION, OPTIONS, segment=9))
     assert not np.allclose(at.cosines[0], filler.fill(long, QUESTION, OPTIONS, segment=6).cosines[0], atol=1e-4)
     assert filler.fill(loud, QUESTION, OPTIONS, at=15).places.tolist() == [[10, 15]]  # the very end
-    for changes, words in (({"at": 99.5}, "99.5 s, but the video runs from 0 s to 92 s"), ({"segment": 40}, "there are 19")):
+    for changes, words in (({"at": 99.5}, "long.*at 99.5 s, but the video runs from 0 s to 92 s"), ({"segment": 40}, "there are 19")):
         with pytest.raises(InputError, match=words):
             filler.fill(long, QUESTION, OPTIONS, **changes)
     good, bad = filler.run([(loud, [Question(text=QUESTION, options=OPTIONS), Question(text=QUESTION, options=OPTIONS, at=70)])])

@@ -187,7 +187,7 @@ class Filler:
                 self.model.config,
                 self.tokenizer,
                 open_video,
-                place=partial(_places, [one.question for one in questions]),
+                place=partial(_places, _path(video), [one.question for one in questions]),
                 picture=picture,
             )
             for video, questions in zip(videos, asked, strict=True)
@@ -203,8 +203,7 @@ class Filler:
                     if on_progress:
                         on_progress(number, item.share)
                     continue
-                video = videos[number]
-                path = os.fspath(video.path if isinstance(video, VideoSegments) else video)
+                path = _path(videos[number])
                 for place, one in enumerate(answering):
                     yield one.result(path, item, item.places[place] if item.places else None)
                 answering = []
@@ -281,22 +280,25 @@ class _Answering:
         )
 
 
-def _places(questions: Sequence[Question], spans: Sequence[Span]) -> Places:
+def _path(video: VideoLike) -> str:
+    return os.fspath(video.path if isinstance(video, VideoSegments) else video)
+
+
+def _places(path: str, questions: Sequence[Question], spans: Sequence[Span]) -> Places:
     """Where each question stands, see ``Places``."""
-    return [_place(question, spans) for question in questions]
+    return [_place(path, question, spans) for question in questions]
 
 
-def _place(question: Question, spans: Sequence[Span]) -> int | InputError | None:
+def _place(path: str, question: Question, spans: Sequence[Span]) -> int | InputError | None:
     start, end = spans[0].start, spans[-1].end
+    where = f"{path!r}: the question stands"
     if question.segment is not None:
         if 0 <= question.segment < len(spans):
             return question.segment
-        return InputError(f"the question stands on segment {question.segment}, but there are {len(spans)}, counted from 0")
+        return InputError(f"{where} on segment {question.segment}, but there are {len(spans)}, counted from 0")
     if question.at is None:
         return None
     inside = [number for number, span in enumerate(spans) if span.start <= question.at < span.end]
     if not inside and end <= question.at <= end + TAIL_SECONDS:  # the end itself, or a rest too short for a segment of its own
         return len(spans) - 1
-    return (
-        inside[0] if inside else InputError(f"the question stands at {question.at:g} s, but the video runs from {start:g} s to {end:g} s")
-    )
+    return inside[0] if inside else InputError(f"{where} at {question.at:g} s, but the video runs from {start:g} s to {end:g} s")
