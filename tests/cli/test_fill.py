@@ -229,3 +229,20 @@ def test_help_loads_nothing_heavy() -> None:
     code += "print(*({'torch', 'numpy', 'av'} & set(sys.modules)), 'loaded')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "--questions" in done.stdout and done.stdout.splitlines()[-1] == "loaded"
+
+
+def test_wrong_usage_is_named_before_any_weights_are_read(watchword: Any, clip: Path, tmp_path: Path) -> None:
+    (tmp_path / "questions.csv").write_text(f'question,options\n{STATEMENT},"a, b"\n')
+    for arguments, words in (
+        ([clip, STATEMENT, "--questions", tmp_path / "questions.csv"], f"{STATEMENT!r} is a statement, but --questions has them"),
+        ([clip, STATEMENT, "--options", OPTIONS, "--at", "nan"], "--at nan: give a time in seconds"),
+        ([clip, STATEMENT, "--options", OPTIONS, "--use", "all"], "Invalid value for '--use': 'all' is not one of"),
+    ):
+        outcome = watchword("fill", *arguments, "--model", tmp_path / "none")
+        assert outcome.code == 2 and words in outcome.err
+
+
+def test_a_moment_beyond_the_end_is_told_of_each_video(watchword: Any, model: str, clip: Path, long: Path) -> None:
+    outcome = watchword("fill", clip, long, STATEMENT, "--options", OPTIONS, "--model", model, "--at", "500")
+    assert outcome.code == 2
+    assert all(f"failed: {str(path)!r}: the question stands at 500 s" in outcome.err for path in (clip, long))

@@ -81,6 +81,7 @@ def _say(error: WatchwordError | TyperException, given: Sequence[str]) -> None:
         file := next((name for name in given if name.startswith("-") and os.path.isfile(name)), None)
     ):
         text += f" (for the file of this name write {os.path.join(os.curdir, file)!r})"
+    text = text.replace(": Value error, ", ": ")  # what the parser of options puts before its own message
     say(f"watchword: {' '.join(text.split())}")
     for more in getattr(error, "__notes__", ()):
         say(more)

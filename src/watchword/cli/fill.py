@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -164,7 +165,11 @@ def read_jobs(
     from ..datasets.question_files import QuestionRow, read_questions
     from ..reserve.questions import prepare
 
+    if at is not None and not math.isfinite(at):
+        raise InputError(f"--at {at}: give a time in seconds")
     if questions is not None:
+        if arguments and "<mask>" in arguments[-1].lower() and not Path(arguments[-1]).exists():
+            raise InputError(f"{arguments[-1]!r} is a statement, but --questions has them: leave out one of the two")
         rows, given = read_questions(questions), arguments
     elif len(arguments) > 1:
         *given, text = arguments
