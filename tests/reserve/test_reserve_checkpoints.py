@@ -87,7 +87,12 @@ def test_our_folder_there_and_back(model: Reserve, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("parts", [("audio_encoder", "span_encoder", "head"), ("proj",), ("head",)])
 def test_the_card_says_what_the_weights_are(tmp_path: Path, parts: tuple[str, ...]) -> None:
-    small_model(dataclasses.replace(SMALL, parts=parts, weights="mine | of today")).save_pretrained(tmp_path / "folder")
+    model = small_model(dataclasses.replace(SMALL, parts=parts, weights="mine | of today"))
+    if "span_encoder" in parts:
+        model.save_pretrained(tmp_path / "begun")
+        assert "untrained, mine" in (tmp_path / "begun" / "README.md").read_text()
+        model.contrastive_scales.data += 0.1
+    model.save_pretrained(tmp_path / "folder")
     card = (tmp_path / "folder" / "README.md").read_text()
     assert f"{kind_of(parts)}, mine \\| of today" in card and "4 x 6 of 16-pixel patches: 64 x 96 pixels" in card and "SHA-256" not in card
     assert ("span 1" in card) is ("span_encoder" in parts) and "untrained" not in card

@@ -36,14 +36,14 @@ class Origin:
             return cls(path.name, path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest(), step)
 
 
-def model_card(config: ReserveConfig, num_parameters: int, origin: Origin | None = None) -> str:
+def model_card(config: ReserveConfig, num_parameters: int, origin: Origin | None = None, *, trained: bool = True) -> str:
     """Markdown with the Hub's header. ``origin`` is None for weights that are not of the authors' files."""
     kind, size = kind_of(config.parts), size_of(config)
     (rows, columns), side = config.grid, config.patch_size
     layers = {"vision": config.vision_layers, "joint": config.joint_layers}
     layers |= {part: getattr(config, f"{part}_layers") for part in ("audio", "span") if f"{part}_encoder" in config.parts}
     table = {
-        "weights": f"{kind}, {config.weights}",
+        "weights": f"{kind if trained else 'untrained'}, {config.weights}",
         "size": f"{size}: {num_parameters / 1e6:,.1f} million parameters, {config.width} wide, layers: "
         + ", ".join(f"{part} {count}" for part, count in layers.items()),
         "frames": f"grid {rows} x {columns} of {side}-pixel patches: {rows * side} x {columns * side} pixels (free to choose)",
@@ -54,10 +54,10 @@ def model_card(config: ReserveConfig, num_parameters: int, origin: Origin | None
     if origin is not None:
         table["source file"] = f"`{origin.name}`, {origin.num_bytes:,} bytes, step {origin.step}"
         table["its SHA-256"] = f"`{origin.sha256}`"
-    if config.weights == "random":
+    if not trained:
         table["note"] = "**untrained: random numbers**"
     lines = ["---", "library_name: watchword", "tags: [merlot-reserve, video, audio, subtitles]", "---", ""]
-    lines += [f"# MERLOT Reserve, {size}, {kind}", "", _PURPOSE[kind], "", "| | |", "| --- | --- |"]
+    lines += [f"# MERLOT Reserve, {size}, {kind if trained else 'untrained'}", "", _PURPOSE[kind], "", "| | |", "| --- | --- |"]
     lines += [f"| {name} | {value.replace('|', chr(92) + '|')} |" for name, value in table.items()]
     return "\n".join([*lines, "", *_USE, "", _LICENCE[origin is not None], ""])
 

@@ -113,7 +113,7 @@ def save(model: Reserve, folder: str | Path, *, origin: Origin | None = None, to
             write_text(folder / TOKENIZER_FILE, tokenizer.json)
         if not (folder / CARD_FILE).exists():
             num_parameters = sum(parameter.numel() for parameter in model.parameters())
-            write_text(folder / CARD_FILE, model_card(model.config, num_parameters, origin))
+            write_text(folder / CARD_FILE, model_card(model.config, num_parameters, origin, trained=model.is_trained))
         write_json(folder / CONFIG_FILE, {"model_type": MODEL_TYPE, **values})
 
 

@@ -47,6 +47,12 @@ Floats = npt.NDArray[np.float32]
 SCALE = 100.0  # of cosines before the softmax (spec section 15)
 
 
+class NoSuchMomentError(InputError):
+    """A question stands where the video does not reach."""
+
+    reason = "no_such_moment"
+
+
 class Filler:
     """Fills in blanks with a MERLOT Reserve model, on the device the model is on.
 
@@ -295,10 +301,10 @@ def _place(path: str, question: Question, spans: Sequence[Span]) -> int | InputE
     if question.segment is not None:
         if 0 <= question.segment < len(spans):
             return question.segment
-        return InputError(f"{where} on segment {question.segment}, but there are {len(spans)}, counted from 0")
+        return NoSuchMomentError(f"{where} on segment {question.segment}, but there are {len(spans)}, counted from 0")
     if question.at is None:
         return None
     inside = [number for number, span in enumerate(spans) if span.start <= question.at < span.end]
     if not inside and end <= question.at <= end + TAIL_SECONDS:  # the end itself, or a rest too short for a segment of its own
         return len(spans) - 1
-    return inside[0] if inside else InputError(f"{where} at {question.at:g} s, but the video runs from {start:g} s to {end:g} s")
+    return inside[0] if inside else NoSuchMomentError(f"{where} at {question.at:g} s, but the video runs from {start:g} s to {end:g} s")

@@ -98,8 +98,9 @@ class Reserve(
 
     @property
     def is_trained(self) -> bool:
-        """False for random weights. The authors' files do not say so; there it is weights whose scales are still where they begin."""
-        return self.config.weights != "random" and not bool((self.contrastive_scales == 1).all())
+        """False for random weights. The authors' files do not say so: of pretrained ones it is those whose scales are where they begin."""
+        untouched = "span_encoder" in self.config.parts and bool((self.contrastive_scales == 1).all())
+        return self.config.weights != "random" and not untouched
 
     def encode_frames(self, patches: Tensor) -> EncoderOutput:
         """Encode frames (N, rows x columns, patch numbers), pixels in 0..1, not normalised further.
