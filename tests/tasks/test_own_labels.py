@@ -146,13 +146,26 @@ def test_folders_that_cannot_be_learned_from_are_said(tmp_path: Path) -> None:
 
     for folder, named in (
         (clips(only=3), "one class, 'only'"),
-        (clips(two=2, one=1), "'one' has 1 clips"),
+        (clips(two=2, one=1), "'one' needs 2 clips .* has 1"),
         (clips(brush_hair=2, BrushHair=2), "one class, 'brush hair'"),
     ):
         with pytest.raises(ConfigError, match=named):
             split_folder(folder, seed=0)
+    broken = clips(many=2, not_enough=1)
+    (broken / "not_enough" / "text.mp4").write_text("not a video")
+    with pytest.raises(ConfigError, match="'not enough' needs") as raised:
+        split_folder(broken, seed=0)
+    assert [note.partition(": ")[2].partition(": ")[0] for note in raised.value.__notes__] == [str(broken / "not_enough" / "text.mp4")]
     with pytest.raises(ConfigError):
         split_folder(tmp_path / "nowhere", seed=0)
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_any_work(folder: Path, tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    for out in (taken, taken / "run"):
+        refused = watchword("train", "--labels-from", folder, "--out", out)
+        assert refused.returncode == 2 and refused.stderr == f"watchword: --out: cannot write {str(out)!r}: {str(taken)!r} is no folder\n"
 
 
 @pytest.mark.parametrize(("num_clips", "steps", "batch"), [(2, 20, 2), (16, 40, 8), (80, 125, 8), (400, 200, 8), (10_000, 5000, 8)])

@@ -13,7 +13,7 @@ import yaml
 
 from watchword.errors import ConfigError
 from watchword.training import load_recipe
-from watchword.training.sweep import load_sweep, run_sweep
+from watchword.training.sweep import load_sweep, run_sweep, table
 from watchword.xclip import XClip
 from watchword.xclip.cost import count_cost
 
@@ -80,6 +80,24 @@ def test_the_plans_that_come_with_it_say_what_recipes_know(plan: Path) -> None:
         load_recipe(row.recipe, row.change if row in sweep.prepare else {**sweep.change, **row.change})
 
 
+def test_a_bar_in_a_name_does_not_end_its_cell(tmp_path: Path) -> None:
+    plan = write(tmp_path, {**PLAN, "rows": [{"name": "left | right"}]})
+    assert table(load_sweep(plan), tmp_path).splitlines()[-1].startswith("| left \\| right |")
+
+
+def test_what_cannot_be_written_and_a_result_that_no_run_has_are_said(tmp_path: Path) -> None:
+    plan = write(tmp_path, {**PLAN, "seeds": [0], "metrics": {"held_out_top1": "top-1", "top9": "none"}})
+    for name in ("image-text", "mean-of-frames"):
+        (tmp_path / "out" / f"{name}-seed0").mkdir(parents=True)
+        (tmp_path / "out" / f"{name}-seed0" / "results.json").write_text('{"held_out_top1": 50.0}')
+    command = [sys.executable, "-m", "watchword", "sweep", str(plan), "--out"]
+    for more in ([str(plan)], [str(tmp_path / "out"), "--table", str(tmp_path / "nowhere" / "page.md")]):
+        refused = subprocess.run([*command, *more], capture_output=True, text=True, timeout=300)
+        assert refused.returncode == 2 and "cannot write" in refused.stderr and refused.stdout == ""
+    done = subprocess.run([*command, str(tmp_path / "out")], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "no run has a result 'top9'; they have held_out_top1" in done.stderr
+
+
 def test_a_row_that_fails_leaves_the_others_whole(tmp_path: Path) -> None:
     wrong = {"name": "wrong", "change": {"model.vision_width": 3}}
     plan = write(tmp_path, {**PLAN, "prepare": [], "change": {}, "seeds": [0], "rows": [wrong, {"name": "right"}]})
@@ -105,6 +123,11 @@ def test_a_seed_s_rows_do_not_wait_for_other_seeds_and_what_is_there_is_taken_ov
         ({"rows": [{"name": "a"}, {"name": "b", "evaluate": {"of": "c", "views": "2x1"}}]}, "no row that is trained"),
         ({"rows": [{"name": "a"}, {"name": "b", "evaluate": {"of": "a", "views": "many"}}]}, "'b': views are 'many'"),
         ({"rows": [{"name": "a"}, {"name": "b", "evaluate": {"of": "a", "views": "2x1"}, "change": {"x": 1}}]}, "change nothing"),
+        (
+            {"recipe": "stills.yaml", "change": {}, "rows": [{"name": "a"}, {**VIEWS, "evaluate": {"of": "a", "views": "2x1"}}]},
+            "only supervised",
+        ),
+        ({"rows": [{"name": "a"}, {"name": "b", "evaluate": {"of": "a", "views": "2x3"}}]}, "'b': views 2x3"),
         ({"rows": []}, "rows"),
         ({"seedz": 1}, "seedz"),
         ({"rows": [{"name": "A b"}, {"name": "a-b"}]}, "two rows"),

@@ -35,6 +35,10 @@ def demo(
     clips = output / "clips"
     with writing(clips):
         clips.mkdir(parents=True, exist_ok=True)
+    with warnings_as_notes():
+        from ..xclip.tagging import Tagger
+
+        tagger = Tagger.from_pretrained(model)  # before the clips are rendered: a wrong name is said at once
     scenes = [sample_scene(1_000_000_007 + seed * 1000 + number, split="unseen") for number in range(num_clips)]
     paths = [clips / f"{number:03}.mp4" for number in range(num_clips)]
     note(f"rendering {num_clips} clips of combinations that the model has never seen, into {clips}")
@@ -43,9 +47,6 @@ def demo(
     labels = named_labels("playground")
     note(f"tagging them with {model!r}: which of {len(labels.labels)} phrases fits?")
     with warnings_as_notes():
-        from ..xclip.tagging import Tagger
-
-        tagger = Tagger.from_pretrained(model)
         run = describe(tagger, model, labels, top=5, threshold=None)
         say_model(run, inputs_of(run))
         with progress(num_clips) as advance:

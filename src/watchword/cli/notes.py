@@ -18,7 +18,10 @@ from ..report.text import fitting
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["check_writable", "new_folder", "note", "print_table", "progress", "say", "warnings_as_notes", "write_beside", "writing"]
+__all__ = [
+    "check_folder", "check_writable", "new_folder", "note", "print_table", "progress", "say", "warnings_as_notes", "write_beside",
+    "writing",
+]  # fmt: skip
 
 
 def note(text: str) -> None:
@@ -85,6 +88,16 @@ def check_writable(path: Path | None, option: str) -> None:
         problem = str(error.strerror)
     if problem:
         raise InputError(f"{option}: cannot write {str(path)!r}: {problem}")
+
+
+def check_folder(path: Path, option: str = "--out") -> None:
+    """InputError now, not after the data is prepared, if the folder is none or cannot be made."""
+    with writing(path):
+        there = next(place for place in (path, *path.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise InputError(f"{option}: cannot write {str(path)!r}: {str(there)!r} is no folder")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"{option}: cannot write {str(path)!r}: {str(there)!r} may not be written to")
 
 
 def write_beside(path: Path, content: bytes) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from .notes import note
+from .notes import check_folder, check_writable, note
 
 __all__ = ["sweep"]
 
@@ -30,7 +30,13 @@ def sweep(
     from ..training.sweep import load_sweep, run_sweep
 
     chosen = load_sweep(plan)
+    check_folder(out)
+    check_writable(page, "--table")
     results = run_sweep(chosen, out, jobs=jobs, device=device, report=note)
+    named = {name for found in results.values() for result in found for name in result}
+    for metric in chosen.metrics:
+        if named and metric not in named:
+            note(f"note: no run has a result {metric!r}; they have {', '.join(sorted(named))}")
     if page is not None:
         heading = f"{plan.resolve().parent.name}: {plan.stem}".replace("_", " ").capitalize()
         write_section(page, heading, shlex.join(["watchword", *context.obj]), (out / "table.md").read_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import typer
 
 from ..errors import ConfigError, InputError
 from ..launched import is_first
-from .notes import note, warnings_as_notes, write_beside
+from .notes import check_folder, note, warnings_as_notes, write_beside
 
 __all__ = ["train"]
 
@@ -43,6 +44,7 @@ def train(
     """
     if (recipe is None) == (labels_from is None):
         raise InputError("train takes a recipe or --labels-from FOLDER" + (", not both" if recipe else ""))
+    check_folder(out)
     if labels_from is not None:
         if views is not None:
             raise InputError("--views goes with a recipe; for videos: watchword evaluate MODEL LIST --views")
@@ -64,7 +66,7 @@ def train(
             return
         results = run(chosen, out, progress=not quiet, report=note)
     if is_first():
-        note(f"the model is in {out / 'model'}: watchword tag CLIP --labels ... --model {out / 'model'}")
+        note(f"the model is in {out / 'model'}: watchword tag CLIP --labels ... --model {shlex.quote(str(out / 'model'))}")
         print(json.dumps(results))
 
 
@@ -78,7 +80,7 @@ def _learn(folder: Path, out: Path, *, model: str | None, seed: int, device: str
         if not is_first():
             return
         write_beside(out / "report.html", page(learned).encode("utf-8", "backslashreplace"))
-    note(f"the report is {out / 'report.html'}; the model: watchword tag CLIP --model {learned.model_path}")
+    note(f"the report is {out / 'report.html'}; the model: watchword tag CLIP --model {shlex.quote(str(learned.model_path))}")
     before, after = learned.before, learned.after
     print(
         json.dumps({"top1_before": before.top1, "top1": after.top1, "num_held_out": len(after.read), "num_classes": len(after.class_names)})

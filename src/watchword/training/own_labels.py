@@ -192,7 +192,12 @@ def split_folder(folder: str | Path, *, seed: int) -> tuple[list[Video], list[Vi
     for name in sorted(by_name):
         videos = [(path, name) for path in sorted(by_name[name])]
         if len(videos) < 2:
-            raise ConfigError(f"{folder}: class {name!r} has {len(videos)} clips that can be read, but needs 2, to learn from and to test")
+            error = ConfigError(
+                f"{folder}: class {name!r} needs 2 clips that can be read, to learn from and to test, but has {len(videos) or 'none'}"
+            )
+            for problem in left_out:
+                error.add_note(f"left out: {problem.path}: {problem.message}")
+            raise error
         chosen = draw_shots(videos, max(1, round(HELD_OUT_SHARE * len(videos))), seed=seed)
         held_out += sorted(chosen)
         train += [video for video in videos if video not in chosen]

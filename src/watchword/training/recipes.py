@@ -88,7 +88,7 @@ def load_recipe(path: str | Path, changes: dict[str, Any] | None = None, *, tiny
 
 def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text())
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: no such recipe ({error.strerror})") from error
     except UnicodeDecodeError as error:
@@ -150,12 +150,8 @@ def evaluate(recipe: ImageTextRecipe | SupervisedRecipe, folder: str | Path, vie
     Raises ConfigError for other recipes than supervised ones on the playground, whose pictures are square: three crops would be one.
     """
     folder = Path(folder)
-    if not isinstance(recipe, SupervisedRecipe) or not isinstance(recipe.data, ClipsData):
-        raise ConfigError(
-            "only supervised recipes on the playground are evaluated again; for videos: watchword evaluate MODEL LIST --views"
-        )
-    if views.num_crops != 1:
-        raise ConfigError(f"views {views}: the playground's pictures are square, so that all crops are one; write {views.num_clips}x1")
+    check_evaluated(recipe, views)
+    assert isinstance(recipe, SupervisedRecipe) and isinstance(recipe.data, ClipsData)
     if not (folder / "model").exists():
         raise ConfigError(f"{folder} holds no finished run to evaluate; train it first")
     model = XClip.from_pretrained(folder / "model")
@@ -173,6 +169,16 @@ def evaluate(recipe: ImageTextRecipe | SupervisedRecipe, folder: str | Path, vie
     model.to(recipe.training.device).eval()
     with torch.inference_mode():
         return program.evaluate(num_views=views.num_clips)
+
+
+def check_evaluated(recipe: ImageTextRecipe | SupervisedRecipe, views: Views) -> None:
+    """ConfigError where ``evaluate`` would raise it, whatever has been trained."""
+    if not isinstance(recipe, SupervisedRecipe) or not isinstance(recipe.data, ClipsData):
+        raise ConfigError(
+            "only supervised recipes on the playground are evaluated again; for videos: watchword evaluate MODEL LIST --views"
+        )
+    if views.num_crops != 1:
+        raise ConfigError(f"views {views}: the playground's pictures are square, so that all crops are one; write {views.num_clips}x1")
 
 
 def _claim(recipe: ImageTextRecipe | SupervisedRecipe, folder: Path) -> None:

@@ -27,7 +27,7 @@ from ..xclip.checkpoints import config_from
 from ..xclip.class_heads import HeadName
 from ..xclip.cost import Cost, count_cost
 from ..xclip.views import Views
-from .recipes import load_recipe
+from .recipes import check_evaluated, load_recipe
 from .schema import SupervisedRecipe
 
 __all__ = ["Evaluation", "Row", "Sweep", "load_sweep", "run_sweep", "table"]
@@ -78,7 +78,7 @@ def load_sweep(path: str | Path) -> Sweep:
     """Read a sweep from YAML. Raises ConfigError, naming the key, for what is no sweep."""
     path = Path(path)
     try:
-        sweep = Sweep(**yaml.safe_load(path.read_text()))
+        sweep = Sweep(**yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise ConfigError(f"{path}: no such sweep ({error.strerror})") from error
     except (yaml.YAMLError, UnicodeDecodeError, TypeError) as error:
@@ -93,7 +93,11 @@ def load_sweep(path: str | Path) -> Sweep:
         if row.evaluate is not None:
             _check_evaluation(path, sweep, row, row.evaluate)
     placed = [row.model_copy(update={"recipe": path.parent / (row.recipe or sweep.recipe)}) for row in (*sweep.prepare, *sweep.rows)]
-    return sweep.model_copy(update={"prepare": tuple(placed[: len(sweep.prepare)]), "rows": tuple(placed[len(sweep.prepare) :])})
+    sweep = sweep.model_copy(update={"prepare": tuple(placed[: len(sweep.prepare)]), "rows": tuple(placed[len(sweep.prepare) :])})
+    for row in sweep.rows:
+        if row.evaluate is not None:
+            _check_evaluated(path, sweep, row, Views.parse(row.evaluate.views))
+    return sweep
 
 
 def _check_evaluation(path: Path, sweep: Sweep, row: Row, evaluation: Evaluation) -> None:
@@ -105,6 +109,15 @@ def _check_evaluation(path: Path, sweep: Sweep, row: Row, evaluation: Evaluation
     try:
         Views.parse(evaluation.views)
     except InputError as error:
+        raise ConfigError(f"{path}: row {row.name!r}: {error}") from error
+
+
+def _check_evaluated(path: Path, sweep: Sweep, row: Row, views: Views) -> None:
+    """Now, not after the row that it evaluates has been trained."""
+    trained = _trained(sweep, row)
+    try:
+        check_evaluated(load_recipe(trained.recipe or sweep.recipe, _changes(sweep, trained)), views)
+    except ConfigError as error:
         raise ConfigError(f"{path}: row {row.name!r}: {error}") from error
 
 
@@ -192,7 +205,8 @@ def table(sweep: Sweep, folder: str | Path) -> str:
         numbers = [_mean([float(result[metric]) for result in results[row.name] if metric in result]) for metric in sweep.metrics]
         cost = _cost(sweep, row, folder)
         lines.append([row.name, *numbers, *cost, str(len(results[row.name])), *([row.paper] if with_paper else [])])
-    return f"{sweep.title}\n\n" + "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+    escaped = [[cell.replace("|", "\\|") for cell in cells] for cells in lines]
+    return f"{sweep.title}\n\n" + "\n".join(f"| {' | '.join(cells)} |" for cells in escaped) + "\n"
 
 
 def _cost(sweep: Sweep, row: Row, folder: Path) -> tuple[str, str]:

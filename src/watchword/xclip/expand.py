@@ -89,7 +89,8 @@ def _stated(source: str, random_weights: bool) -> tuple[str, str, dict[str, Any]
     name, _, tag = source.removeprefix(PREFIX).partition("/")
     if name not in open_clip.list_models():
         near = ", ".join(PREFIX + other for other in get_close_matches(name, open_clip.list_models(), n=3, cutoff=0.3))
-        raise InputError(f"open_clip has no model {name!r}; near it: {near or 'none'}")
+        hint = f"; near it: {near}" if near else ""
+        raise InputError(f"open_clip has no model {name!r}{hint}; watchword models lists those that are known")
     tags = open_clip.list_pretrained_tags_by_model(name)
     preferred = [row.tag for row in EXPANDABLE if row.model == name and row.tag] + tags
     if not tag and not preferred and not random_weights:
