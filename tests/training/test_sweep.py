@@ -61,7 +61,7 @@ def test_a_sweep_runs_rows_by_seeds_and_does_nothing_twice(tmp_path: Path) -> No
     cost = count_cost(XClip.from_pretrained(tmp_path / "out" / "mean-of-frames-seed0" / "model").config)
     assert [row[2:4] for row in rows] == [[f"{cost.total:.2f}{views}", f"{cost.parameters:.2f}"] for views in ("", " x 2")]
     evaluated = tmp_path / "out" / "2-views-seed1"
-    assert [path.name for path in evaluated.iterdir()] == ["results.json"]
+    assert sorted(path.name for path in evaluated.iterdir()) == ["results.json", "row.json"]
     assert json.loads((evaluated / "results.json").read_text()).keys() == {"held_out_top1", "num_held_out", "seen_top1", "num_seen"}
     assert (tmp_path / "out" / "table.md").read_text() == done.stdout
     settings = json.loads((tmp_path / "out" / "mean-of-frames-seed1" / "settings.json").read_text())
@@ -70,6 +70,10 @@ def test_a_sweep_runs_rows_by_seeds_and_does_nothing_twice(tmp_path: Path) -> No
     again = subprocess.run([*command, "--table", str(page)], capture_output=True, text=True, timeout=60)
     assert again.stdout == done.stdout and "done" not in again.stderr
     assert done.stdout.strip() in page.read_text() and f"`watchword sweep {plan} --out" in page.read_text()
+    write(tmp_path, {**PLAN, "rows": [{**PLAN["rows"][0], "change": {"model.message": "off"}}, VIEWS]})
+    changed = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert changed.stderr.count("its plan or recipe has changed") == 4  # two rows, two seeds: they stay, but out of the table
+    assert all(line.split("|")[2].strip() == "" for line in changed.stdout.splitlines()[4:])
 
 
 @pytest.mark.parametrize("plan", sorted((Path(__file__).parents[2] / "recipes" / "ablations").glob("*.yaml")), ids=lambda path: path.stem)

@@ -5,6 +5,7 @@ Every run is ``watchword train`` in a process of its own: a stopped sweep goes o
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -135,7 +136,12 @@ def run_sweep(
     def one(row: Row, seed: int) -> None:
         out = _place(folder, row, seed)
         if not (out / "results.json").exists():
-            report(f"{row.name}, seed {seed}: {_run(sweep, row, seed, folder, device, max(1, (os.cpu_count() or 1) // jobs))}")
+            outcome = _run(sweep, row, seed, folder, device, max(1, (os.cpu_count() or 1) // jobs))
+            if outcome == "done":
+                write_text(out / "row.json", _made_of(sweep, row))
+            report(f"{row.name}, seed {seed}: {outcome}")
+        elif _is_outdated(sweep, row, out):
+            report(f"{row.name}, seed {seed}: left out, its plan or recipe has changed since it ran; delete {str(out)!r} to run it anew")
 
     waiting = [(row, seed) for seed in sweep.seeds for row in (*sweep.prepare, *sweep.rows)]
     running: dict[Future[None], tuple[str, int]] = {}
@@ -151,6 +157,20 @@ def run_sweep(
                 done.result()
             write_text(folder / "table.md", table(sweep, folder))
     return _results(sweep, folder)
+
+
+def _made_of(sweep: Sweep, row: Row) -> str:
+    """What a row's numbers depend on, as far as the plan says it."""
+    trained = _trained(sweep, row)
+    recipe = (trained.recipe or sweep.recipe).read_bytes()
+    evaluation = row.evaluate.model_dump() if row.evaluate else None
+    made = {"recipe_sha256": hashlib.sha256(recipe).hexdigest(), "change": _changes(sweep, trained), "evaluate": evaluation}
+    return json.dumps(made, indent=1, sort_keys=True)
+
+
+def _is_outdated(sweep: Sweep, row: Row, out: Path) -> bool:
+    made = out / "row.json"
+    return made.exists() and made.read_text() != _made_of(sweep, row)
 
 
 def _needs(sweep: Sweep, row: Row) -> list[str]:
@@ -187,8 +207,13 @@ def _changes(sweep: Sweep, row: Row) -> dict[str, Any]:
 
 
 def _results(sweep: Sweep, folder: Path) -> dict[str, list[dict[str, Any]]]:
-    paths = {row.name: [_place(folder, row, seed) / "results.json" for seed in sweep.seeds] for row in sweep.rows}
-    return {name: [json.loads(path.read_text()) for path in found if path.exists()] for name, found in paths.items()}
+    """What is done, but for what was run by another plan or recipe."""
+    results: dict[str, list[dict[str, Any]]] = {}
+    for row in sweep.rows:
+        places = [_place(folder, row, seed) for seed in sweep.seeds]
+        done = [place / "results.json" for place in places if (place / "results.json").exists() and not _is_outdated(sweep, row, place)]
+        results[row.name] = [json.loads(path.read_text()) for path in done]
+    return results
 
 
 def table(sweep: Sweep, folder: str | Path) -> str:
