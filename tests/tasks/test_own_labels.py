@@ -156,8 +156,9 @@ def test_folders_that_cannot_be_learned_from_are_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'not enough' needs") as raised:
         split_folder(broken, seed=0)
     assert [note.partition(": ")[2].partition(": ")[0] for note in raised.value.__notes__] == [str(broken / "not_enough" / "text.mp4")]
-    with pytest.raises(ConfigError):
-        split_folder(tmp_path / "nowhere", seed=0)
+    for no_folder in (tmp_path / "nowhere", broken / "not_enough" / "text.mp4"):
+        with pytest.raises(ConfigError, match="no such folder"):
+            split_folder(no_folder, seed=0)
 
 
 def test_a_folder_that_cannot_be_written_is_said_before_any_work(folder: Path, tmp_path: Path) -> None:

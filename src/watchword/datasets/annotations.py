@@ -260,7 +260,7 @@ def _folder(source: Path, root: str | Path | None, split: int | None, part: Part
     files = _split_files(source, split, part)
     if files is None:
         if split is not None:
-            raise ConfigError(f"{source}: split {split} was asked for, but there are no split files of UCF-101 or HMDB-51 in it")
+            raise ConfigError(f"{source}: split {split} is wanted, but there are no split files of UCF-101 or HMDB-51 in it")
         return _class_folders(source)
     if files and _UCF_NAME.fullmatch(files[0].name):
         return load_list(files[0], root=root)

@@ -174,6 +174,8 @@ def split_folder(folder: str | Path, *, seed: int) -> tuple[list[Video], list[Vi
 
     Labels are class names as words. Every file is opened. Errors are those of ``prepare``.
     """
+    if not Path(folder).is_dir():
+        raise ConfigError(f"{folder}: no such folder; give one that holds a folder of clips for each class")
     left_out = [problem for problem in check_videos(folder).problems if problem.kind in UNUSABLE]
     unusable = {problem.path for problem in left_out}
     by_name: defaultdict[str, list[Path]] = defaultdict(list)
