@@ -185,40 +185,42 @@ def test_mask_language_model(entry: dict[str, Any], seeded_weights: ModuleType) 
     assert float(masked_token_loss(torch.from_numpy(logits), torch.tensor(then["labels"]))) == pytest.approx(then["loss"], abs=LOSSES)
 
 
-@pytest.mark.parametrize("chunk_rows", [0, 5])
 @pytest.mark.parametrize("entry", entries("pretrain"))
-def test_two_processes(entry: dict[str, Any], chunk_rows: int, seeded_weights: ModuleType, tmp_path: Path) -> None:
-    """Each computes a shard, against the candidates of both, and gradients are averaged, as in a training."""
+def test_two_processes(entry: dict[str, Any], seeded_weights: ModuleType, tmp_path: Path) -> None:
+    """Each computes a shard, against the candidates of both, and gradients are averaged, as in a training; whole or in chunks."""
     expected, then = arrays(entry["arrays"]), read(entry["losses"])["two_way"]
-    num_shards = shards_of(entry)
+    statistics, num_shards = read(entry["grad_stats"]), shards_of(entry)
     model = seeded_model(entry["model"], seeded_weights)
     shards = [batch_of(entry, shard, seeded_weights) for shard in range(num_shards)]
-    torch.multiprocessing.spawn(_shard_of_a_group, (model, shards, config_for(entry, chunk_rows=chunk_rows), tmp_path), nprocs=num_shards)
-    found = [torch.load(tmp_path / f"{shard}.pt", weights_only=False) for shard in range(num_shards)]
-    for shard, results in enumerate(found):
-        assert worst(differences(results["pairs"], expected, f"two_way/dev{shard}/")) <= VECTORS
-        info = {name: values[shard] for name, values in then["loss_info_per_device"].items()}
-        assert off_from(results["loss"], results["numbers"], then["loss_per_device"][shard], info) <= LOSSES
-    for name, parameter in model.named_parameters():
-        parameter.grad = found[0]["gradients"][name]
-    assert_statistics(model, read(entry["grad_stats"])["two_way_local_device0_before_averaging"])
-    for name, parameter in model.named_parameters():
-        parameter.grad = torch.stack([results["gradients"][name] for results in found]).mean(dim=0)
-    assert_statistics(model, read(entry["grad_stats"])["two_way_mean"])
-    assert_gradients(model, arrays(entry["grads"]))
+    configs = [config_for(entry, chunk_rows=chunk_rows) for chunk_rows in (0, 5)]
+    torch.multiprocessing.spawn(_shard_of_a_group, (model, shards, configs, tmp_path), nprocs=num_shards)
+    by_shard = [torch.load(tmp_path / f"{shard}.pt", weights_only=False) for shard in range(num_shards)]
+    for found in zip(*by_shard, strict=True):
+        for shard, results in enumerate(found):
+            assert worst(differences(results["pairs"], expected, f"two_way/dev{shard}/")) <= VECTORS
+            info = {name: values[shard] for name, values in then["loss_info_per_device"].items()}
+            assert off_from(results["loss"], results["numbers"], then["loss_per_device"][shard], info) <= LOSSES
+        for name, parameter in model.named_parameters():
+            parameter.grad = found[0]["gradients"][name]
+        assert_statistics(model, statistics["two_way_local_device0_before_averaging"])
+        for name, parameter in model.named_parameters():
+            parameter.grad = torch.stack([results["gradients"][name] for results in found]).mean(dim=0)
+        assert_statistics(model, statistics["two_way_mean"])
+        assert_gradients(model, arrays(entry["grads"]))
 
 
-def _shard_of_a_group(rank: int, model: Reserve, shards: list[Any], config: PretrainingConfig, folder: Path) -> None:
+def _shard_of_a_group(rank: int, model: Reserve, shards: list[Any], configs: list[PretrainingConfig], folder: Path) -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=len(shards))
-    model.requires_grad_(True)
-    pairs = pretraining_pairs(model, shards[rank][0], config, shards[rank][1])
-    loss, numbers = pretraining_loss(pairs, config)
-    names, parameters = zip(*model.named_parameters(), strict=True)
-    gradients = dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
-    detached = PretrainingPairs(*(_detached(own) for own in (pairs.frames, pairs.sounds, pairs.spans)), chosen=pairs.chosen)
-    numbers = {name: value.detach() for name, value in numbers.items()}
-    torch.save({"pairs": detached, "loss": loss.detach(), "numbers": numbers, "gradients": gradients}, folder / f"{rank}.pt")
+    found = []
+    for config in configs:
+        pairs = pretraining_pairs(model, shards[rank][0], config, shards[rank][1])
+        loss, numbers = pretraining_loss(pairs, config)
+        names, parameters = zip(*model.named_parameters(), strict=True)
+        gradients = dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
+        detached = PretrainingPairs(*(_detached(own) for own in (pairs.frames, pairs.sounds, pairs.spans)), chosen=pairs.chosen)
+        found.append({"pairs": detached, "loss": loss.detach(), "numbers": numbers, "gradients": gradients})
+    torch.save(found, folder / f"{rank}.pt")
     torch.distributed.destroy_process_group()
 
 
