@@ -106,7 +106,7 @@ class Bfloat16Adam(torch.optim.Optimizer):
 def encode_square(square: Tensor) -> Tensor:
     """Numbers of at least 0, float32, as the bfloat16 of their cubes, whose sign tells in which half of a step the cube lies.
 
-    Cubes that float32 has no full precision for (of numbers below about 2.3e-13) become 0, as on the accelerators of the release.
+    Cubes that float32 has no full precision for (of numbers below about 2.3e-13) become 0, as in the release.
     """
     cube = _flushed(square * square * square)
     coarse = cube.to(torch.bfloat16).float()
