@@ -2,7 +2,7 @@
 
 from .attention import Attention, attend
 from .blocks import FeedForward, TransformerBlock, activation_function
-from .contrast import contrastive_loss
+from .contrast import candidate_loss, contrastive_loss
 from .drop_path import DropPath
 from .pooling import AttentionPool
 from .precision import with_weights_in
@@ -17,6 +17,7 @@ __all__ = [
     "TransformerBlock",
     "activation_function",
     "attend",
+    "candidate_loss",
     "contrastive_loss",
     "rotary_angles",
     "with_weights_in",

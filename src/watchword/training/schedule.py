@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
-__all__ = ["released_rate", "warmup_cosine"]
+__all__ = ["released_rate", "rising_from_zero", "warmup_cosine"]
 
 
 def warmup_cosine(step: int, *, num_steps: int, warmup_steps: int, final_fraction: float) -> float:
@@ -37,3 +38,17 @@ def released_rate(
     if done < warmup_iterations:
         return base * done / warmup_iterations
     return floor + (base - floor) * (1 + math.cos(math.pi * min(1.0, done / num_iterations))) / 2
+
+
+def rising_from_zero(
+    step: int, *, num_steps: int, warmup_steps: int, final_fraction: float = 0.0, decay: Literal["cosine", "linear"] = "cosine"
+) -> float:
+    """The factor on the base rate at ``step`` (0-based) as MERLOT Reserve was trained (its spec, sections 5 and 8.1).
+
+    The first step is at 0 where there is a warm-up; the end is reached one step after the last. ``linear`` is of the finetunings.
+    """
+    if step < warmup_steps:
+        return step / warmup_steps
+    done = min((step - warmup_steps) / (num_steps - warmup_steps + 1), 1.0)
+    left = 1 - done if decay == "linear" else (1 + math.cos(math.pi * done)) / 2
+    return final_fraction + (1 - final_fraction) * left
