@@ -33,9 +33,11 @@ def record(
         video = videos[number] if videos else 0
         ends = starts + random.exponential(0.3, count)
         tokens = [next(ids) for _ in range(count)]
-        segment = SegmentWords(tokens, starts.tolist(), ends.tolist(), 5.0 * number, 5.0 * number + 5, video, sound[number] if sound else True)
+        time, heard = 5.0 * number, sound[number] if sound else True
+        segment = SegmentWords(tokens, starts.tolist(), ends.tolist(), time, time + 5, video, heard)
         if not found or found[-1].video != video:
-            segment = replace(segment, title=[20000 + video] * 7, description=[30000 + video] * int(random.integers(0, 900)), tags=[25000] * 3)
+            description = [30000 + video] * int(random.integers(0, 900))
+            segment = replace(segment, title=[20000 + video] * 7, description=description, tags=[25000] * 3)
         found.append(segment)
     return found
 
@@ -265,7 +267,7 @@ def test_fair_shares_use_the_room_and_cut_the_longest_first(lengths: list[int], 
     assert sum(shares) == min(sum(lengths), max(room, 0))
     cut = [share for share, length in zip(shares, lengths, strict=True) if share < length]
     assert all(0 <= share <= length for share, length in zip(shares, lengths, strict=True))
-    assert not cut or max(cut) - min(cut) <= 1 and max(shares) <= min(cut) + 1
+    assert not cut or (max(cut) - min(cut) <= 1 and max(shares) <= min(cut) + 1)
 
 
 def test_examples_join_to_a_batch_under_the_names_that_the_model_reads() -> None:
@@ -274,7 +276,7 @@ def test_examples_join_to_a_batch_under_the_names_that_the_model_reads() -> None
     for name, shape in (("text2audio", (2, 2, 160)), ("audio2text", (2, 2, 160)), ("random_text", (2, 1, 640))):
         assert shapes[name] == shapes[f"{name}/audio_ptr"] == shapes[f"{name}/text_ptr"] == shape
     assert shapes["audio_text_matching"] == (2, 1, 640)
-    assert shapes["text_spans"] == (2, 62, 15) and shapes["video_src_index"] == (2, 16)
+    assert shapes["text_spans"] == (2, 62, 15) and shapes["crop_starts"] == (2, 16, 3) and shapes["video_src_index"] == (2, 16)
     with pytest.raises(InputError, match="at least one"):
         joined([])
     with pytest.raises(InputError, match="same masking"):

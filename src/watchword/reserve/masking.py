@@ -1,8 +1,8 @@
 """From a record to an example: two masked views of its words and sound, the matching sequence, web text, and the spans to be found.
 
-In the view text2audio the model sees words and must find the masked words and their sound; in audio2text it hears sound, reads some words, and
-must find words. Nothing here touches frames or sound: pointers say which row of sound belongs to a position. Every choice comes from a
-`Draws`, so that an example is a function of the record and (seed, epoch, key).
+In the view text2audio the model reads words and must find the masked words and their sound; in audio2text it hears sound, reads some words,
+and must find words. Nothing here touches frames or sound: pointers say which row of sound belongs to a position. Every choice comes from
+a `Draws`, so that an example is a function of the record and (seed, epoch, key).
 
 Source: merlot-reserve-data spec sections 11 to 14; defects D1, D9, D10, D12.
 """
@@ -231,17 +231,18 @@ def _padded(spans: Sequence[Ints], count: int) -> npt.NDArray[np.int32]:
 def joined(examples: Sequence[MaskedExample]) -> dict[str, npt.NDArray[np.int32]]:
     """Examples as one batch (spec section 14), but for frames and sound: each sequence as `name`, `name/audio_ptr` and `name/text_ptr`.
 
-    Shapes: (batch, groups, length) for the views, (batch, 1, joint_length) for matching and web text, (batch, spans, 15), (batch, segments).
+    Shapes: (batch, groups, length) for the views, (batch, 1, joint_length) for matching and web text; text_spans (batch, spans, 15),
+    crop_starts (batch, segments, 3), video_src_index (batch, segments).
 
     Raises InputError for no examples, or examples of different shapes.
     """
     if not examples or len({example.text2audio.shape + example.random_text.shape + example.text_spans.shape for example in examples}) > 1:
         raise InputError(f"{len(examples)} examples: give at least one, all of the same masking and number of segments")
-    batch = {}
+    batch: dict[str, npt.NDArray[np.int32]] = {}
     for name in ("text2audio", "audio2text", "audio_text_matching", "random_text"):
         tokens = np.stack([getattr(example, name) for example in examples])
         tokens = tokens[:, None] if tokens.ndim == 3 else tokens
         batch |= {name: tokens[..., 0], f"{name}/audio_ptr": tokens[..., 1], f"{name}/text_ptr": tokens[..., 2]}
-    for name in ("text_spans", "video_src_index"):
+    for name in ("text_spans", "crop_starts", "video_src_index"):
         batch[name] = np.stack([getattr(example, name) for example in examples])
     return batch

@@ -1,7 +1,7 @@
 """The words of a record laid out in rows, one for each subsegment of sound, and their adjustment around the targets.
 
-A record is some segments of three subsegments each. Words stand in order, so a layout is nothing but where each row begins: to move a word to
-the neighbouring row is to move the edge between them. Times are float32, as in the release, whose decisions they make.
+A record is some segments of three subsegments each. Words stand in order, so a layout is nothing but where each row begins: to move a
+word to the neighbouring row is to move the edge between them. Times are float32, as in the release, since near calls depend on it.
 
 Source: merlot-reserve-data spec sections 11 and 12; defect D10.
 """

@@ -32,7 +32,7 @@ def fit_group(tokens: Ints, length: int, num_rows: int, draws: Draws, *, split_r
 
     Masks are never dropped, nor a part of the six positions of a row's sound, so the result may be shorter before it is padded.
     num_rows: rows of the record.
-    split_rows: as in the release, single positions of sound and MASKAUDIO can be dropped (defect D9); the sound behind is then read wrongly.
+    split_rows: as released, single positions of sound and MASKAUDIO can be dropped (defect D9); the sound behind is then read wrongly.
     """
     if len(tokens) <= length:
         return fit_end(tokens, length)

@@ -11,7 +11,7 @@ import pytest
 from reserve_data_files import arrays_with, each, objects_with, read_arrays, read_json
 
 from watchword.reserve.draws import RandomDraws, record_draws
-from watchword.reserve.masking import Masking, MaskedExample, mask_record
+from watchword.reserve.masking import MaskedExample, Masking, mask_record
 from watchword.reserve.rows import SegmentWords
 from watchword.reserve.webtext import LENGTH_WEIGHTS, mask_web_text
 from watchword.text.reserve import AUDIOSPAN, MASK, default_tokenizer
