@@ -288,7 +288,8 @@ def test_records_that_cannot_be_masked_are_refused() -> None:
     for bad, message in (
         (good[:15], "whole groups"),
         ([], "whole groups"),
-        ([replace(good[0], tokens=[5, 6, 40000]), *good[1:]], "token ids from 5 to 40000"),
+        ([replace(good[0], tokens=[15, 16, 40000]), *good[1:]], "token ids from 15 to 40000"),
+        ([replace(good[0], tokens=[20, MASK, 30]), *good[1:]], "token ids from 3 to 30"),
         ([replace(good[0], title=[-1]), *good[1:]], "token ids from -1"),
         ([replace(good[0], starts=[0.0]), *good[1:]], "3 tokens, but 1 start"),
         ([replace(good[0], ends=[0.0, 1.0, float("nan")]), *good[1:]], "not a finite"),
@@ -297,6 +298,8 @@ def test_records_that_cannot_be_masked_are_refused() -> None:
             masked(bad, 0)
     with pytest.raises(InputError, match="web text has token ids"):
         masked(good, 0, web=[99999])
+    with pytest.raises(InputError, match="padding or mask tokens"):
+        masked(good, 0, web=[20, MASK, 30])
     with pytest.raises(InputError, match="takes 304 positions"):
         masked(good, 0, Masking(joint_length=300, text_length=300))
     with pytest.raises(InputError, match="negative"):

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ConfigError, InputError
-from ..text.reserve import AUDIOSPAN, MASK, MASKAUDIO, PADDING, SPAN_LENGTH, ReserveTokenizer, default_tokenizer
+from ..text.reserve import AUDIOSPAN, MASK, MASKAUDIO, PADDING, RESETCTX, SPAN_LENGTH, ReserveTokenizer, default_tokenizer
 from .draws import Draws
 from .inputs import AUDIO_TOKENS, SEQUENCE_LENGTH
 from .matching import POSITIONS_OF_SOUND, matching_sequence
@@ -109,7 +109,7 @@ def mask_record(
 ) -> MaskedExample:
     """One example of a record.  web_text: token ids of running text, more than `text_length` if there is enough; may be empty.
 
-    Raises InputError for a number of segments that is not whole groups, token ids that there are not, or times that are not finite.
+    Raises InputError for a number of segments that is not whole groups, token ids that are no words', or times that are not finite.
     """
     masking, tokenizer = masking or Masking(), tokenizer or default_tokenizer()
     _check(segments, masking, len(tokenizer))
@@ -151,8 +151,8 @@ def _check(segments: Sequence[SegmentWords], masking: Masking, num_ids: int) -> 
         raise InputError(f"a record of {len(segments)} segments; it must be whole groups of {masking.group_segments}")
     for number, segment in enumerate(segments):
         for ids in (segment.tokens, segment.title, segment.description, segment.tags):
-            if len(ids) and not 0 <= min(ids) <= max(ids) < num_ids:
-                raise InputError(f"segment {number}: token ids from {min(ids)} to {max(ids)}; they must be from 0 to {num_ids - 1}")
+            if len(ids) and not RESETCTX < min(ids) <= max(ids) < num_ids:
+                raise InputError(f"segment {number}: token ids from {min(ids)} to {max(ids)}; words have {RESETCTX + 1} to {num_ids - 1}")
     if not masking.cut_matching and (least := len(segments) * POSITIONS_OF_SOUND) > masking.joint_length:
         raise InputError(f"joint_length {masking.joint_length}, but the sound of {len(segments)} segments takes {least} positions")
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..text.reserve import MASK
+from ..text.reserve import END, MASK, RESETCTX, START
 from .draws import Draws
 
 __all__ = ["LENGTH_WEIGHTS", "RELEASED_180M_LENGTH_WEIGHTS", "gumbel", "mask_web_text"]
@@ -30,6 +30,7 @@ RELEASED_180M_LENGTH_WEIGHTS = (
 
 _KEPT_SHARE = 0.85  # of the masked tokens, as the release estimates how much text becomes how long a sequence
 _INVALID_WEIGHT = 0.2
+_NOT_IN_TEXT = tuple(token for token in range(RESETCTX + 1) if token not in (START, END))
 _TINY = np.float32(np.finfo(np.float32).tiny)
 
 Ints = npt.NDArray[np.int64]
@@ -57,11 +58,13 @@ def mask_web_text(
     Columns of tokens: id, number of the piece, and on masks `first_pointer` + number of the span; else -1.
     spans: the valid ids of each masked piece, in order; there are fewer than `num_masks` if there are fewer pieces.
 
-    Raises InputError for ids that `valid` does not have.
+    Raises InputError for ids that `valid` does not have, or special ones but START and END.
     """
     ids = np.asarray(text, np.int64)
     if ids.size and not 0 <= ids.min() <= ids.max() < len(valid):
         raise InputError(f"web text has token ids from {ids.min()} to {ids.max()}; they must be from 0 to {len(valid) - 1}")
+    if np.isin(ids, _NOT_IN_TEXT).any():
+        raise InputError("web text has padding or mask tokens in it; encode documents with special=False")
     mean = float(np.dot(weights, np.arange(1, len(weights) + 1)))
     budget = min(length + int((_KEPT_SHARE * mean - 1) * num_masks), len(ids))
     ends = np.cumsum(draws.weighted("webtext_span_lengths", budget, weights))
