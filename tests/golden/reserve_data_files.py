@@ -31,7 +31,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 def arrays_with(*names: str) -> list[Path]:
     """The .npz files that hold arrays of these names."""
     found = []
-    for path in sorted(FOLDER.glob("*.npz")):
+    for path in sorted(FOLDER.rglob("*.npz")):
         with zipfile.ZipFile(path) as file:
             if {f"{name}.npy" for name in names} <= set(file.namelist()):
                 found.append(path)
