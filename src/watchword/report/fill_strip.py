@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from functools import partial
 
 import numpy as np
 
@@ -12,13 +11,12 @@ from ..reserve.answers import FillResult
 from ..reserve.inputs import mask_query
 from ..results import NONE_OF_THESE
 from ..text.reserve import MASK_TEXT
-from .figures import FAINT, INK, drawing, text_width
+from .figures import FAINT, INK, text_width
 from .loudness import loudness
 from .panels import (
     AXIS,
     LEFT,
     MARGIN,
-    MAX_SECTIONS,
     NUM_THUMBNAILS,
     PLOT,
     ROW,
@@ -28,8 +26,7 @@ from .panels import (
     WIDTH,
     Pen,
     ThumbnailRow,
-    draw_sections,
-    header,
+    draw_run,
     score_row,
     time_axis,
     title,
@@ -58,15 +55,7 @@ def fill_strip(run: FillingRun, *, format: str = "png") -> bytes:
 
     With several windows the options' probabilities are drawn over time, else as bars. At most 20 are drawn; what is left out is said.
     """
-    head = partial(
-        header,
-        name=str(run.model["name"]),
-        trained=run.model["trained"],
-        meaning="probability = share among the options",
-    )
-    with drawing():
-        sections = [_Section(run, result) for result in run.done[:MAX_SECTIONS]]
-        return draw_sections(sections, head, left_out=len(run.done) - len(sections), format=format)
+    return draw_run(run, _Section, meaning="probability = share among the options", format=format)
 
 
 class _Section:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import matplotlib
 import numpy as np
@@ -11,12 +11,13 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from .figures import FAINT, GRID, INK, as_image, drawing
+from .run import Run
 from .text import clock, duration, printable
 from .thumbnails import Thumbnail, shorten
 
 __all__ = [
     "NUM_THUMBNAILS", "THUMBNAIL_PIXELS", "Pen", "Section", "ThumbnailRow",
-    "draw_sections", "header", "score_row", "time_axis", "title",
+    "draw_run", "score_row", "time_axis", "title",
 ]  # fmt: skip
 
 MAX_SECTIONS = 20
@@ -66,13 +67,18 @@ class Section(Protocol):
     def draw(self, pen: Pen, top: float) -> None: ...
 
 
-def draw_sections(sections: Sequence[Section], head: Callable[[Pen], None], *, left_out: int, format: str) -> bytes:
-    """A picture of sections below one another; how many more there were is said."""
-    height = HEADER + sum(section.height + GAP for section in sections) + (0.3 if left_out else 0.1)
+def draw_run(run: Run[Any], section_of: Callable[[Any, Any], Section], *, meaning: str, format: str) -> bytes:
+    """A picture of what is done: which weights answered, what the numbers mean, and the sections of (run, result) below one another.
+
+    How many more there were is said.
+    """
     with drawing():
+        sections = [section_of(run, result) for result in run.done[:MAX_SECTIONS]]
+        left_out = len(run.done) - len(sections)
+        height = HEADER + sum(section.height + GAP for section in sections) + (0.3 if left_out else 0.1)
         figure = Figure(figsize=(WIDTH, height), dpi=130, facecolor="white")
         pen = Pen(figure, height)
-        head(pen)
+        _header(pen, str(run.model["name"]), trained=run.model["trained"], meaning=meaning)
         top = HEADER
         for section in sections:
             section.draw(pen, top)
@@ -82,8 +88,7 @@ def draw_sections(sections: Sequence[Section], head: Callable[[Pen], None], *, l
         return as_image(figure, format)
 
 
-def header(pen: Pen, name: str, *, trained: bool, meaning: str) -> None:
-    """Which weights answered, and what the numbers mean."""
+def _header(pen: Pen, name: str, *, trained: bool, meaning: str) -> None:
     pen.write(MARGIN, 0.26, "Watchword", size=13, bold=True)
     untrained = "" if trained else "   —   these weights were never trained: scores mean nothing"
     pen.write(MARGIN + 1.25, 0.265, f"{shorten(printable(name), 60)}{untrained}", size=9, colour=FAINT)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from ..results import NONE_OF_THESE
 from ..xclip.tagging import ClipResult
 from .panels import (
     AXIS,
-    MAX_SECTIONS,
     NUM_THUMBNAILS,
     ROW,
     THUMBNAIL_PIXELS,
     TITLE,
     Pen,
     ThumbnailRow,
-    draw_sections,
-    header,
+    draw_run,
     score_row,
     time_axis,
     title,
@@ -34,9 +30,7 @@ def strip(run: TaggingRun, *, format: str = "png") -> bytes:
     """
     shares = "score = share among the labels   match = against a fixed background"
     meaning = shares if run.settings["match_against"] else "score = match = probability of each label by itself"
-    head = partial(header, name=str(run.model["name"]), trained=run.model["trained"], meaning=meaning)
-    sections = [_Section(run, result) for result in run.done[:MAX_SECTIONS]]
-    return draw_sections(sections, head, left_out=len(run.done) - len(sections), format=format)
+    return draw_run(run, _Section, meaning=meaning, format=format)
 
 
 class _Section:
