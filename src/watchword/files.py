@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["copy_files", "filling", "replacing", "write_text"]
+from .errors import InputError
+
+__all__ = ["copy_files", "filling", "read_text", "replacing", "write_text"]
 
 
 @contextmanager
@@ -53,6 +55,16 @@ def replacing(path: Path) -> Iterator[Path]:
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def read_text(path: Path, what: str, *, error: type[InputError] = InputError) -> str:
+    """A text that a person wrote, in UTF-8 with or without a mark. ``error``, which names ``what`` is in it, if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as failure:
+        raise error(f"cannot read the {what} in {str(path)!r}: {failure.strerror}") from failure
+    except UnicodeDecodeError as failure:
+        raise error(f"the {what} in {str(path)!r} are not UTF-8 text: save the file as UTF-8") from failure
 
 
 def write_text(path: Path, text: str) -> None:

@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from ..errors import LabelError
+from ..files import read_text
 
 __all__ = ["LABEL_LISTS", "LabelList", "load_labels", "named_labels", "readable", "same_name"]
 
@@ -116,12 +117,7 @@ def _what_is_at(path: Path) -> tuple[bool, bool]:
 
 
 def _read(path: Path) -> list[str]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise LabelError(f"cannot read the labels in {str(path)!r}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise LabelError(f"the labels in {str(path)!r} are not UTF-8 text: save the file as UTF-8") from error
+    text = read_text(path, "labels", error=LabelError)
     if path.suffix.lower() == ".json":
         return _read_json(path, text)
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]

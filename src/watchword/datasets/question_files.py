@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..files import read_text
 
 __all__ = ["QuestionRow", "read_questions"]
 
@@ -42,12 +43,7 @@ def read_questions(path: Path) -> list[QuestionRow]:
 
     Raises InputError if the file cannot be read or a row cannot be used; the message names the row.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"cannot read the questions in {str(path)!r}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"the questions in {str(path)!r} are not UTF-8 text: save the file as UTF-8") from error
+    text = read_text(path, "questions")
     rows = _read_json(path, text) if text.lstrip()[:1] in ("{", "[") else _read_csv(path, text)
     if not rows:
         raise InputError(f"there is no question in {str(path)!r}: write one a line, below a header with the column question")

@@ -36,7 +36,7 @@ class Origin:
             return cls(path.name, path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest(), step)
 
 
-def model_card(config: ReserveConfig, num_parameters: int, origin: Origin | None = None, *, trained: bool = True) -> str:
+def model_card(config: ReserveConfig, num_parameters: int, origin: Origin | None, *, trained: bool) -> str:
     """Markdown with the Hub's header. ``origin`` is None for weights that are not of the authors' files."""
     kind, size = kind_of(config.parts), size_of(config)
     (rows, columns), side = config.grid, config.patch_size
