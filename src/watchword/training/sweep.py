@@ -47,6 +47,7 @@ class Row(BaseModel):
     """One line of the table: what it changes. In texts, ``{seed}`` and ``{folder}`` stand for the run's seed and the sweep's folder.
 
     ``recipe`` replaces the sweep's own; ``paper`` is the paper's figure, shown beside ours. With ``evaluate`` nothing is trained.
+    What is prepared with a ``seed`` of its own is run once, for all seeds of the sweep.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -56,10 +57,11 @@ class Row(BaseModel):
     change: dict[str, Any] = {}
     evaluate: Evaluation | None = None
     paper: str = ""
+    seed: int | None = None
 
 
 class Sweep(BaseModel):
-    """A sweep: ``prepare`` is run for each seed before its ``rows`` and is not in the table. ``metrics`` maps results to column titles.
+    """A sweep: ``prepare`` is run for each seed before its ``rows``, or once, and is not in the table. ``metrics`` maps results to column titles.
 
     Recipes are found from the sweep's own folder. ``change`` holds for every row, and a row's own change goes before it.
     """
@@ -91,6 +93,8 @@ def load_sweep(path: str | Path) -> Sweep:
     if repeated := {name for name in names if names.count(name) > 1}:
         raise ConfigError(f"{path}: two rows are called {sorted(repeated)[0]!r}")
     for row in sweep.rows:
+        if row.seed is not None:
+            raise ConfigError(f"{path}: row {row.name!r} has a seed of its own, but a line of the table is of all seeds: only prepare can have one")
         if row.evaluate is not None:
             _check_evaluation(path, sweep, row, row.evaluate)
     placed = [row.model_copy(update={"recipe": path.parent / (row.recipe or sweep.recipe)}) for row in (*sweep.prepare, *sweep.rows)]
@@ -143,12 +147,12 @@ def run_sweep(
         elif _is_outdated(sweep, row, out):
             report(f"{row.name}, seed {seed}: left out, its plan or recipe has changed since it ran; delete {str(out)!r} to run it anew")
 
-    waiting = [(row, seed) for seed in sweep.seeds for row in (*sweep.prepare, *sweep.rows)]
+    waiting = _runs(sweep)
     running: dict[Future[None], tuple[str, int]] = {}
     with ThreadPoolExecutor(jobs) as pool:
         while waiting or running:
             unfinished = {*running.values(), *((row.name, seed) for row, seed in waiting)}
-            ready = [(row, seed) for row, seed in waiting if not any((name, seed) in unfinished for name in _needs(sweep, row))]
+            ready = [(row, seed) for row, seed in waiting if not unfinished.intersection(_needs(sweep, row, seed))]
             for row, seed in ready[: jobs - len(running)]:
                 waiting.remove((row, seed))
                 running[pool.submit(one, row, seed)] = (row.name, seed)
@@ -173,10 +177,19 @@ def _is_outdated(sweep: Sweep, row: Row, out: Path) -> bool:
     return made.exists() and made.read_text() != _made_of(sweep, row)
 
 
-def _needs(sweep: Sweep, row: Row) -> list[str]:
+def _runs(sweep: Sweep) -> list[tuple[Row, int]]:
+    """Every run in the order it is wanted, one seed after the other."""
+    runs: list[tuple[Row, int]] = []
+    for seed in sweep.seeds:
+        every = [(row, seed if row.seed is None else row.seed) for row in (*sweep.prepare, *sweep.rows)]
+        runs += [run for run in every if run not in runs]
+    return runs
+
+
+def _needs(sweep: Sweep, row: Row, seed: int) -> list[tuple[str, int]]:
     if row.evaluate is not None:
-        return [row.evaluate.of]
-    return [] if row in sweep.prepare else [prepared.name for prepared in sweep.prepare]
+        return [(row.evaluate.of, seed)]
+    return [] if row in sweep.prepare else [(one.name, seed if one.seed is None else one.seed) for one in sweep.prepare]
 
 
 def _run(sweep: Sweep, row: Row, seed: int, folder: Path, device: str, num_threads: int) -> str:
