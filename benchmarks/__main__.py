@@ -10,7 +10,7 @@ from rich.console import Console
 
 from .results import Report, machine, markdown, show
 
-NAMES = ("xclip_speed", "decoders", "folder", "memory", "training", "spectrogram", "reserve_speed")
+NAMES = ("xclip_speed", "decoders", "folder", "memory", "training", "spectrogram", "reserve_speed", "contrast", "pretraining_plan")
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 

@@ -47,7 +47,7 @@ class Report:
 
     def all_tables(self) -> list[Table]:
         goals = [(goal.text, goal.measured, goal.verdict) for goal in self.goals]
-        return [*self.tables, Table("Goals", ("goal", "measured", "verdict"), goals)]
+        return [*self.tables, *([Table("Goals", ("goal", "measured", "verdict"), goals)] if goals else [])]
 
 
 def show(report: Report, console: Console) -> None:

@@ -102,6 +102,12 @@ class Reserve(
         untouched = "span_encoder" in self.config.parts and bool((self.contrastive_scales == 1).all())
         return self.config.weights != "random" and not untouched
 
+    def checkpoint_activations(self, on: bool = True) -> None:
+        """In training, keep one activation a block instead of all, for about a third more time. The gradients are the same."""
+        for module in self.modules():
+            if isinstance(module, Transformer):
+                module.checkpointing = on
+
     def encode_frames(self, patches: Tensor) -> EncoderOutput:
         """Encode frames (N, rows x columns, patch numbers), pixels in 0..1, not normalised further.
 

@@ -34,7 +34,7 @@ from .model import CLIPS_PER_SEGMENT, Reserve
 from .transformer import EncoderOutput
 from .vectors import sum_by_pointer, unit_normalize
 
-__all__ = ["Pairs", "PretrainingConfig", "PretrainingDraws", "PretrainingPairs", "pretraining_loss", "pretraining_pairs"]
+__all__ = ["VIEWS", "Pairs", "PretrainingConfig", "PretrainingDraws", "PretrainingPairs", "pretraining_loss", "pretraining_pairs"]
 
 Batch = Mapping[str, Tensor]
 
@@ -93,16 +93,11 @@ class PretrainingDraws:
     splits: Mapping[str, Tensor]
 
     @classmethod
-    def draw(cls, batch: Batch, config: PretrainingConfig, generator: torch.Generator | None = None) -> PretrainingDraws:
-        """Anew for each step. ``generator`` is on the batch's device; None is torch's global one."""
-        num_examples, num_groups, num_segments = _sizes(batch)
-        per_group, device = num_segments // num_groups, batch["text_spans"].device
-        splits = {}
-        for view in VIEWS:
-            is_split = torch.rand(num_examples * num_groups, generator=generator, device=device) < config.split_probability
-            place = torch.randint(1, max(2, per_group), is_split.shape, generator=generator, device=device)
-            splits[view] = torch.where(is_split & (per_group > 1), place, per_group)
-        return cls(torch.rand(batch["text_spans"].shape[:2], generator=generator, device=device), splits)
+    def of(cls, batch: Batch) -> PretrainingDraws:
+        """Those that came with the examples: ``draws/spans`` (B, n) and for each view ``draws/...`` (B, G). InputError if they did not."""
+        if missing := [name for name in ("spans", *VIEWS) if f"draws/{name}" not in batch]:
+            raise InputError(f"a batch of pretraining needs draws/{missing[0]}")
+        return cls(batch["draws/spans"], {view: batch[f"draws/{view}"].flatten() for view in VIEWS})
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ..errors import InputError
 from ..layers import TransformerBlock
@@ -48,11 +50,15 @@ def validity_mask(valid: Tensor, sources: Tensor | None = None) -> Tensor:
 class Transformer(nn.Module):
     """Pre-norm blocks between two norms: (N, L, width) -> the same shape. No dropout.
 
+    With ``checkpointing`` a block's activations are dropped after the forward pass and computed anew for the gradients.
+
     Args:
         num_layers: blocks.
         with_cls: a learned CLS token stands first; its row comes back through ``cls_proj``, apart from the others.
         learned_positions: if not 0, the number of learned positions, which are used in place of coordinates.
     """
+
+    checkpointing = False
 
     def __init__(self, config: ReserveConfig, num_layers: int, *, with_cls: bool, learned_positions: int = 0) -> None:
         super().__init__()
@@ -82,7 +88,8 @@ class Transformer(nn.Module):
             x = x + self.pe[: x.shape[1]]
         x = self.pre_ln(x)
         for layer in self.layers:
-            x = layer(x, mask=mask, rotary=rotary)
+            call = partial(checkpoint, layer, use_reentrant=False) if self.checkpointing and torch.is_grad_enabled() else layer
+            x = call(x, mask=mask, rotary=rotary)
         out: Tensor = self.final_ln(x)
         return out
 

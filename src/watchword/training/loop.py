@@ -28,11 +28,12 @@ from ..datasets import batches
 from ..errors import ConfigError
 from ..files import write_text
 from ..weights.states import hash_state
+from .claims import claim
 from .log import NoLog, RunLog
 from .measures import Waiting, peak_memory_megabytes
 from .optimizers import Optimizers
-from .parallel import Layout
-from .schedule import released_rate, warmup_cosine
+from .parallel import Layout, compile_blocks
+from .schedule import released_rate, rising_from_zero, warmup_cosine
 from .settings import OptimizerSettings, TrainingSettings
 
 __all__ = ["Program", "train"]
@@ -76,6 +77,10 @@ class Program(Protocol):
         """
         ...
 
+    def trained_parameters(self) -> str:
+        """In words, how many parameters learn."""
+        ...
+
     def checkpoint_activations(self) -> None:
         """From now on compute the model's activations anew for the gradients instead of keeping them."""
         ...
@@ -96,13 +101,14 @@ def train(
     folder = Path(folder)
     first = processes.rank() == 0
     if first:
-        folder.mkdir(parents=True, exist_ok=True)
         _claim(folder, program, settings)
     if settings.precision == "float16" and settings.parallel == "fsdp" and processes.count() > 1:
         raise ConfigError("float16 is not offered with fsdp, whose shards overflow apart: use precision bfloat16 or parallel ddp")
     model = program.model.to(settings.device)
     if settings.checkpoint_activations:
         program.checkpoint_activations()
+    if settings.compile:
+        compile_blocks(model)
     layout = Layout(model, program.parameter_groups(settings.optimizer), kind=settings.parallel, device=settings.device)
     optimizer = Optimizers(layout.parameter_groups, settings.optimizer)
     base_rates = [group["lr"] for group in optimizer.param_groups]
@@ -110,6 +116,8 @@ def train(
     best = _Best(folder / "best", settings.keep_best, program, layout, record)
     saved = layout.load(folder / "state.pt", optimizer)
     start = 0
+    if saved is None and settings.moments_from is not None and layout.load(settings.moments_from, optimizer) is None:
+        raise ConfigError(f"training.moments_from: no state of a run is at {str(settings.moments_from)!r}")
     if saved is not None:
         scaler.load_state_dict(saved["scaler"])
         start = saved["step"]
@@ -137,6 +145,7 @@ def train(
                         "samples_per_second": round(rate, 2),
                         "data_wait_share": round(loaded.share(), 4),
                         **({"loss_scale": scaler.get_scale()} if scaler.is_enabled() else {}),
+                        **optimizer.counts,
                     },
                 )
             if settings.evaluate_every and done % settings.evaluate_every == 0 and done < settings.num_steps:
@@ -156,23 +165,14 @@ def train(
 
 
 def _claim(folder: Path, program: Program, settings: TrainingSettings) -> None:
-    """Write the settings, or refuse a folder whose run had others: its state would be resumed into another training."""
-    path = folder / "settings.json"
-    unimportant = {"device", "num_workers", "parallel", "checkpoint_activations"}  # they may change: the weights do not depend on them
-    values = {"program": program.name, **settings.model_dump(exclude=unimportant)}
-    if path.exists():
-        then = {**json.loads(path.read_text()), **{name: getattr(settings, name) for name in unimportant}}
-        if then.pop("program") != program.name or not _are(settings, then):
-            raise ConfigError(f"{folder} holds a run with other settings (see settings.json there); name another folder or delete it")
-    write_text(path, json.dumps(values, indent=1))
+    unimportant = {"device", "num_workers", "parallel", "checkpoint_activations", "compile"}  # the weights do not depend on them
 
+    def is_this(values: dict[str, Any]) -> bool:
+        values |= {name: getattr(settings, name) for name in unimportant}
+        return values.pop("program") == program.name and TrainingSettings.model_validate(values) == settings
 
-def _are(settings: TrainingSettings, values: dict[str, Any]) -> bool:
-    """Whether these values mean the settings; keys that they lack, from before there were any, have their defaults."""
-    try:
-        return TrainingSettings.model_validate(values) == settings
-    except ValueError:
-        return False
+    values = {"program": program.name, **settings.model_dump(mode="json", exclude=unimportant)}
+    claim(folder / "settings.json", values, is_this, "other settings")
 
 
 class _Best:
@@ -268,8 +268,9 @@ def _parts(batch: dict[str, Any], settings: TrainingSettings) -> list[dict[str, 
 
 def _rate(step: int, base: float, settings: TrainingSettings, num_samples: int) -> float:
     optimizer, accumulation = settings.optimizer, settings.accumulation
-    if optimizer.schedule == "cosine":
-        return base * warmup_cosine(
+    if optimizer.schedule != "released":
+        factor = warmup_cosine if optimizer.schedule == "cosine" else rising_from_zero
+        return base * factor(
             step, num_steps=settings.num_steps, warmup_steps=optimizer.warmup_steps, final_fraction=optimizer.final_fraction
         )
     return released_rate(

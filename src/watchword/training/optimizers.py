@@ -1,4 +1,4 @@
-"""The optimizers of a run, taken as one: AdamW for every group, or Muon for the groups that say so and AdamW for the rest."""
+"""The optimizers of a run, taken as one: one kind for every group, or Muon for the groups that say so and AdamW for the rest."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from .bfloat16_adam import Bfloat16Adam
 from .settings import OptimizerSettings
 
 __all__ = ["Optimizers"]
@@ -22,13 +23,23 @@ class Optimizers:
         groups = [dict(group) for group in groups]
         muon = [group for group in groups if group.pop("muon", False)]
         adamw = [group for group in groups if not any(group is other for other in muon)]
-        self.optimizers: list[torch.optim.Optimizer] = [torch.optim.AdamW(adamw, betas=settings.betas, eps=settings.eps, foreach=True)]
+        self.optimizers: list[torch.optim.Optimizer] = []
+        if settings.kind == "bfloat16_adam":
+            self.optimizers.append(Bfloat16Adam(adamw, settings.learning_rate, betas=settings.betas, eps=settings.eps))
+        else:
+            self.optimizers.append(torch.optim.AdamW(adamw, betas=settings.betas, eps=settings.eps, foreach=True))
         if muon:
             self.optimizers.append(torch.optim.Muon(muon, adjust_lr_fn="match_rms_adamw"))  # each group has its own rate and decay
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Of optimizers that count them, what was wrong with gradients since this process began."""
+        counting = [optimizer for optimizer in self.optimizers if isinstance(optimizer, Bfloat16Adam)]
+        return {name: getattr(optimizer, name) for optimizer in counting for name in ("nan_gradients", "skipped_steps")}
 
     def step(self) -> None:
         for optimizer in self.optimizers:

@@ -36,7 +36,7 @@ from ..launched import is_launched
 from .checkpoint import load_state, save_state
 from .optimizers import Optimizers
 
-__all__ = ["Layout", "in_turn", "joined"]
+__all__ = ["Layout", "compile_blocks", "in_turn", "joined"]
 
 T = TypeVar("T")
 # A process that dies is noticed by torchrun at once. This is for one that waits while another prepares the data.
@@ -101,6 +101,18 @@ class _Calling(nn.Module):
         return function(*arguments)
 
 
+def compile_blocks(model: nn.Module) -> None:
+    """Have torch.compile make kernels for every repeated block, which are compiled once for all of a kind."""
+    for block in _blocks(model):
+        block.compile(dynamic=True)
+
+
+def _blocks(model: nn.Module) -> Iterator[nn.Module]:
+    for module in model.modules():
+        if isinstance(module, nn.ModuleList):
+            yield from module
+
+
 class Layout:
     """A program's model as it lies on the processes: whole on the only one, whole on each (DDP) or in shards (FSDP2).
 
@@ -135,10 +147,8 @@ class Layout:
         # It warns of modules whose outputs are views, as in-place operations on these would harm; there are none on a block's output.
         warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
         mesh = init_device_mesh(torch.device(device).type, (processes.count(),))
-        for module in reversed(list(self.model.modules())):  # inner ones first
-            if isinstance(module, nn.ModuleList):
-                for block in module:
-                    fully_shard(block, mesh=mesh)
+        for block in reversed(list(_blocks(self.model))):  # inner ones first
+            fully_shard(block, mesh=mesh)
         fully_shard(self.module, mesh=mesh)
 
     def __call__(self, function: Callable[..., T], *arguments: Any) -> T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -17,7 +17,10 @@ from ..xclip.class_heads import HeadName
 from ..xclip.recipe import Trained
 from .settings import TrainingSettings
 
-__all__ = ["Checked", "ClipsData", "EvaluationData", "ImageTextRecipe", "Recipe", "StillsData", "SupervisedRecipe", "VideosData"]
+__all__ = [
+    "Checked", "ClipsData", "EvaluationData", "FilmsData", "ImageTextRecipe", "PretrainingRecipe", "Recipe", "RecordsData", "StillsData",
+    "SupervisedRecipe", "VideosData",
+]  # fmt: skip
 
 
 class Checked(BaseModel):
@@ -178,4 +181,44 @@ class SupervisedRecipe(Checked):
         return self
 
 
-Recipe = Annotated[ImageTextRecipe | SupervisedRecipe, Field(discriminator="program")]
+class RecordsData(Checked):
+    """Records that ``watchword prepare`` wrote to ``folder``. What is held out is their validation part, ``num_held_out`` of it at most."""
+
+    kind: Literal["records"]
+    folder: Path
+    num_held_out: int = Field(default=256, ge=0)
+
+
+class FilmsData(Checked):
+    """Records rendered from long narrated films of the playground; ``num_held_out`` records of films of their own are held out."""
+
+    kind: Literal["playground_films"]
+    num_films: int = Field(gt=0)
+    segments_per_record: int = Field(default=8, gt=0)
+    num_held_out: int = Field(default=64, ge=0)
+    frame_size: int = Field(default=64, ge=16)
+    seed: int = Field(default=0, ge=0)
+
+
+class PretrainingRecipe(Checked):
+    """Pretraining of MERLOT Reserve.
+
+    ``model``: fields of ``ReserveConfig``; ``size`` in it names one of the paper's. ``start``: weights to go on from, as for
+    ``Reserve.from_pretrained``. ``grids``: where there are several processes, these in turn are the grids of their frames, all of as many
+    patches (adaptation to other resolutions); the saved model has the first. ``masking``, ``pictures``, ``pretraining``: fields of
+    ``Masking``, ``Pictures`` and ``PretrainingConfig``; ``pictures: adaptation`` draws them as for adaptation. A batch is of records.
+    """
+
+    program: Literal["pretraining"]
+    name: str = Field(min_length=1)
+    model: dict[str, Any] = {}
+    start: str | None = None
+    grids: tuple[tuple[int, int], ...] = ()
+    masking: dict[str, Any] = {}
+    pictures: dict[str, Any] | Literal["adaptation"] = {}
+    pretraining: dict[str, Any] = {}
+    data: RecordsData | FilmsData = Field(discriminator="kind")
+    training: TrainingSettings
+
+
+Recipe = ImageTextRecipe | SupervisedRecipe | PretrainingRecipe

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -10,17 +11,20 @@ __all__ = ["OptimizerSettings", "TrainingSettings"]
 
 
 class OptimizerSettings(BaseModel):
-    """AdamW and its schedule. Defaults other than the rates are the X-CLIP paper's (spec section 10.1).
+    """The optimizer and its schedule. Defaults other than the rates are the X-CLIP paper's (spec section 10.1).
 
+    ``kind``: AdamW, or ``bfloat16_adam``, Adam as MERLOT Reserve was trained, see ``Bfloat16Adam``.
     ``new_parts_factor`` multiplies the rate of parts that no image-text checkpoint has. ``muon_learning_rate`` trains the matrices
     inside the blocks by Muon, at this rate and this factor (docs/decisions.md says why). With ``schedule`` cosine the rate rises linearly
     over ``warmup_steps`` (or ``warmup_epochs``), then falls along a cosine to ``final_fraction`` of itself at the last step; ``released``
-    does it as the authors' code does, see ``schedule.released_rate``. ``decay_logit_scale`` lets the weight decay pull the scale of the
+    does it as X-CLIP's authors' code does, see ``schedule.released_rate``, and ``from_zero`` as MERLOT Reserve's does, whose first step is
+    at 0, see ``schedule.rising_from_zero``. ``decay_logit_scale`` lets the weight decay pull the scale of the
     scores to one where the text learns, as released; without, only matrices decay.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    kind: Literal["adamw", "bfloat16_adam"] = "adamw"
     learning_rate: float = Field(gt=0)
     new_parts_factor: float = Field(default=10.0, gt=0)
     muon_learning_rate: float | None = Field(default=None, gt=0)
@@ -28,11 +32,17 @@ class OptimizerSettings(BaseModel):
     decay_logit_scale: bool = True
     betas: tuple[float, float] = (0.9, 0.98)
     eps: float = Field(default=1e-8, gt=0)
-    schedule: Literal["cosine", "released"] = "cosine"
+    schedule: Literal["cosine", "released", "from_zero"] = "cosine"
     warmup_steps: int = Field(default=0, ge=0)
     warmup_epochs: float = Field(default=0, ge=0)
     final_fraction: float = Field(default=0.01, ge=0, le=1)
     clip_gradient_norm: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _one_optimizer(self) -> Self:
+        if self.kind != "adamw" and self.muon_learning_rate is not None:
+            raise ValueError("muon_learning_rate goes with kind adamw")
+        return self
 
 
 class TrainingSettings(BaseModel):
@@ -43,10 +53,12 @@ class TrainingSettings(BaseModel):
     the run can be resumed from; a run that is killed repeats at most so many. ``precision``: the type matrix products are computed in
     (autocast); weights stay float32, and with float16 the loss is scaled so that small gradients survive (a step whose gradients
     overflow is left out). ``checkpoint_activations`` computes activations anew for the gradients instead of keeping them: the same
-    gradients with less memory and more time. ``parallel``: how torchrun's processes share the work, see ``watchword.training.parallel``;
+    gradients with less memory and more time. ``compile`` has torch.compile make kernels for the blocks of the model, which takes minutes at
+    the start. ``parallel``: how torchrun's processes share the work, see ``watchword.training.parallel``;
     the batch is that of all of them together. ``keep_best`` names a number of the evaluation, of which more is better, such as
     ``held_out_top1``: the model at whose evaluation it was highest is kept in ``best/``. Chosen on the videos it was measured on, that
-    number flatters it.
+    number flatters it. ``moments_from``: the ``state.pt`` of another run of the same model, whose weights and moments this one begins with,
+    as adaptation of MERLOT Reserve to other resolutions does.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -59,9 +71,11 @@ class TrainingSettings(BaseModel):
     optimizer: OptimizerSettings
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     checkpoint_activations: bool = False
+    compile: bool = False
     checkpoint_every: int = Field(default=200, gt=0)
     evaluate_every: int | None = Field(default=None, gt=0)
     keep_best: str | None = None
+    moments_from: Path | None = None
     log_every: int = Field(default=10, gt=0)
     num_workers: int = Field(default=0, ge=0)
     device: str = "cpu"

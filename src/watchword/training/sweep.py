@@ -61,7 +61,7 @@ class Row(BaseModel):
 
 
 class Sweep(BaseModel):
-    """A sweep: ``prepare`` is run for each seed before its ``rows``, or once, and is not in the table. ``metrics`` maps results to column titles.
+    """A sweep: ``prepare`` is run for each seed before its ``rows`` and is no line. ``metrics`` maps results to column titles.
 
     Recipes are found from the sweep's own folder. ``change`` holds for every row, and a row's own change goes before it.
     """
@@ -94,7 +94,9 @@ def load_sweep(path: str | Path) -> Sweep:
         raise ConfigError(f"{path}: two rows are called {sorted(repeated)[0]!r}")
     for row in sweep.rows:
         if row.seed is not None:
-            raise ConfigError(f"{path}: row {row.name!r} has a seed of its own, but a line of the table is of all seeds: only prepare can have one")
+            raise ConfigError(
+                f"{path}: row {row.name!r} has a seed of its own, but a line of the table is of all seeds: only prepare can have one"
+            )
         if row.evaluate is not None:
             _check_evaluation(path, sweep, row, row.evaluate)
     placed = [row.model_copy(update={"recipe": path.parent / (row.recipe or sweep.recipe)}) for row in (*sweep.prepare, *sweep.rows)]

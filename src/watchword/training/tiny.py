@@ -29,6 +29,9 @@ _ARCHITECTURE = {
         "pool_type": "last",
     },
 }  # fmt: skip
+_RESERVE_SIZES = {
+    "width": 64, "head_size": 32, "vision_layers": 1, "audio_layers": 1, "span_layers": 1, "joint_layers": 2, "grid": [2, 4],
+}  # fmt: skip
 _MAX_FRAMES = 4
 _NUM_STEPS, _BATCH_SIZE = 6, 4
 
@@ -39,6 +42,8 @@ def shrink(values: dict[str, Any]) -> dict[str, Any]:
     What the recipe is about stays: what is trained and how it is scored, mixing, augmentation, schedule, accumulation and precision.
     """
     tiny = deepcopy(values)
+    if tiny.get("program") == "pretraining":
+        return _shrink_pretraining(tiny)
     model, data, training = (tiny.get(key) or {} for key in ("model", "data", "training"))
     expanded = str(tiny.pop("start", None)).startswith(PREFIX) or "architecture" in model
     tiny.pop("evaluations", None)
@@ -49,11 +54,32 @@ def shrink(values: dict[str, Any]) -> dict[str, Any]:
         tiny["data"] = {**data, "num_stills": 16}
     else:
         tiny["data"] = {"kind": "playground_clips", "num_clips": 16, "num_held_out": 8}
+    tiny["training"] = _shrink_training(training)
+    return tiny
+
+
+def _shrink_pretraining(tiny: dict[str, Any]) -> dict[str, Any]:
+    """Kept are masking, draws and optimizer; each process's frames have as many patches as the others'."""
+    tiny.pop("start", None)
+    grids = [[2, 4], [4, 2]][: len(tiny.get("grids", ()))]
+    lengths = {"joint_length": 192, "text_length": min(int(tiny.get("masking", {}).get("text_length", 640)), 192), "web_masks": 0}
+    training = {key: value for key, value in tiny.get("training", {}).items() if key != "moments_from"}
+    return tiny | {
+        "model": _RESERVE_SIZES,
+        "grids": grids,
+        "masking": tiny.get("masking", {}) | lengths,
+        "pretraining": tiny.get("pretraining", {}) | {"spans_per_example": 12},
+        "data": {"kind": "playground_films", "num_films": 2, "num_held_out": 4, "frame_size": 32},
+        "training": _shrink_training(training) | {"compile": False},
+    }
+
+
+def _shrink_training(training: dict[str, Any]) -> dict[str, Any]:
     length = {"num_steps": _NUM_STEPS, "batch_size": _BATCH_SIZE, "evaluate_every": None, "checkpoint_every": _NUM_STEPS, "num_workers": 0}
     optimizer = {key: value for key, value in training.get("optimizer", {}).items() if not key.startswith("warmup")} | {"warmup_steps": 1}
-    tiny["training"] = {key: value for key, value in training.items() if key != "num_epochs"} | length | {"optimizer": optimizer}
+    small = {key: value for key, value in training.items() if key != "num_epochs"} | length | {"optimizer": optimizer}
     if "keep_best" in training:
-        tiny["training"]["evaluate_every"] = _NUM_STEPS // 2
+        small["evaluate_every"] = _NUM_STEPS // 2
     if "accumulation" in training:
-        tiny["training"]["accumulation"] = min(int(training["accumulation"]), 2)
-    return tiny
+        small["accumulation"] = min(int(training["accumulation"]), 2)
+    return small

@@ -51,6 +51,9 @@ class _Program:
 
     model: XClip
 
+    def trained_parameters(self) -> str:
+        return trained_parameters(self.model)
+
     def checkpoint_activations(self) -> None:
         self.model.checkpoint_activations()
 

@@ -1,0 +1,102 @@
+"""From a recipe of MERLOT Reserve to what is trained: the records, the model as it begins, and the program around both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+from typing import Any, TypeVar
+
+from .. import processes
+from ..datasets.playground_films import film_records
+from ..datasets.records import RecordExamples, Records
+from ..errors import ConfigError
+from ..fields import checked_fields
+from ..reserve import Reserve, ReserveConfig
+from ..reserve.examples import Pictures
+from ..reserve.masking import Masking
+from ..reserve.pretraining import PretrainingConfig
+from ..reserve.recipe import PretrainingProgram
+from ..reserve.shards import RecordShards
+from .loop import Program
+from .schema import FilmsData, PretrainingRecipe
+
+__all__ = ["pretraining"]
+
+T = TypeVar("T")
+_HELD_OUT_SEED = 1000
+
+
+def pretraining(recipe: PretrainingRecipe, beside: Path) -> tuple[Program, dict[str, Any]]:
+    """The program, and what its results are measured on. Raises ConfigError, naming the key, for values that cannot be."""
+    model = _model(recipe)
+    masking, config = _made(Masking, recipe.masking, "masking"), _made(PretrainingConfig, recipe.pretraining, "pretraining")
+    config = replace(config, mask_rate=masking.mask_rate)
+    grid = model.config.grid
+    pictures = Pictures.of_adaptation(grid) if recipe.pictures == "adaptation" else _made(Pictures, recipe.pictures, "pictures")
+    training, held_out = _records(recipe, beside)
+
+    def examples(records: Records, pictures: Pictures, seed: int) -> RecordExamples:
+        return RecordExamples(records, grid=grid, masking=masking, pretraining=config, pictures=pictures, seed=seed)
+
+    program = PretrainingProgram(
+        model,
+        examples(training, pictures, recipe.training.seed),
+        config=config,
+        held_out=examples(held_out, Pictures.unchanged(), _HELD_OUT_SEED) if len(held_out) else None,
+    )
+    return program, {"protocol": f"{len(held_out)} held-out records of {recipe.data.kind}"}
+
+
+def _model(recipe: PretrainingRecipe) -> Reserve:
+    """The model as it begins, with the grid that is this process's."""
+    values = dict(recipe.model)
+    if recipe.start is not None:
+        model = Reserve.from_pretrained(recipe.start)
+        if changed := values.keys() - {"grid"}:
+            raise ConfigError(f"model.{min(changed)} is decided by the weights of start; only the grid can change")
+        config = replace(model.config, weights=recipe.name, **({"grid": tuple(values["grid"])} if values else {}))
+    else:
+        known = ReserveConfig.named(values.pop("size", "base")).as_dict()
+        config, model = ReserveConfig.from_dict({**known, **values, "weights": recipe.name}), None
+    if len({prod(grid) for grid in recipe.grids}) > 1:
+        raise ConfigError("grids must all be of the same number of patches, or the processes' batches differ in length")
+    if recipe.grids:
+        config = replace(config, grid=recipe.grids[processes.rank() % len(recipe.grids)])
+    made = Reserve(config)
+    if model is not None:
+        made.load_state_dict(model.state_dict())
+    return made
+
+
+def _records(recipe: PretrainingRecipe, beside: Path) -> tuple[Records, Records]:
+    data = recipe.data
+    if isinstance(data, FilmsData):
+        training, held_out = (
+            film_records(number, split=split, size=data.segments_per_record, frame_size=data.frame_size, seed=seed, cache=beside / "cache")
+            for number, split, seed in ((data.num_films, "train", data.seed), (max(4, data.num_held_out // 4), "unseen", data.seed + 1))
+        )
+    else:
+        training, held_out = RecordShards(data.folder), RecordShards(data.folder, split="validation")
+    return training, _First(held_out, data.num_held_out)
+
+
+class _First:
+    """The first so many of some records."""
+
+    def __init__(self, records: Records, count: int) -> None:
+        self.records, self.count = records, min(count, len(records))
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Any:
+        return self.records[index]
+
+
+def _made(kind: type[T], values: Mapping[str, Any], key: str) -> T:
+    try:
+        return kind(**checked_fields(kind, values))
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {error}") from error
