@@ -1,4 +1,4 @@
-"""Trainings of both programs in every layout: called by test_parallel in one process, and run by torchrun in two."""
+"""Trainings of all programs in every layout: called by test_parallel in one process, and run by torchrun in two."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,25 @@ from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from record_fixtures import as_file, record
 from tiny_clips import tiny_model
+from tiny_reserve import tiny_reserve
 from watchword import processes
+from watchword.datasets.records import RecordExamples
 from watchword.errors import ConfigError
+from watchword.reserve.examples import Pictures
+from watchword.reserve.masking import Masking
+from watchword.reserve.pretraining import PretrainingConfig
+from watchword.reserve.recipe import PretrainingProgram
 from watchword.training import OptimizerSettings, TrainingSettings, load_recipe, parallel, run, train
 from watchword.training.optimizers import Optimizers
 from watchword.training.parallel import joined
 from watchword.xclip.recipe import ImageTextProgram, SupervisedProgram
 
 NAMES = ("a cat", "a small dog", "two birds flying", "rain")
-PROGRAMS = ("supervised", "image_text")
+PROGRAMS = ("supervised", "image_text", "pretraining")
+BEST = {"supervised": "held_out_top1", "image_text": "caption_retrieval_1", "pretraining": "held_out_sound_top1"}
+PRETRAINING = PretrainingConfig(spans_per_example=6, split_probability=0.5)
 SETTINGS: dict[str, Any] = {
     "num_steps": 3,
     "batch_size": 5,  # uneven shares
@@ -57,7 +67,21 @@ class Noise:
         return {"frames": frames, "label": number}
 
 
-def program(name: str) -> ImageTextProgram | SupervisedProgram:
+def examples(num_records: int, seed: int) -> RecordExamples:
+    """Records of four segments, two of each of two videos, masked anew in each epoch. No two frames are alike."""
+    records = []
+    for number in range(num_records):
+        draw = np.random.default_rng((seed, number))
+        own = record(f"record{seed}_{number}", seed=10 * number, web_text=False)
+        segments = [replace(part, frame=as_file(draw.integers(0, 256, (12, 20, 3), np.uint8), "JPEG")) for part in own.segments]
+        records.append(replace(own, segments=tuple(segments)))
+    masking = Masking(group_segments=2, length=40, joint_length=96, text_length=96, web_masks=0)
+    return RecordExamples(records, grid=(2, 4), masking=masking, pretraining=PRETRAINING, pictures=Pictures(), seed=seed)
+
+
+def program(name: str) -> ImageTextProgram | SupervisedProgram | PretrainingProgram:
+    if name == "pretraining":
+        return PretrainingProgram(tiny_reserve(), examples(12, 12), config=PRETRAINING, held_out=examples(7, 7))
     if name == "image_text":
         data = [Noise(count, num_frames=1, seed=count) for count in (12, 7)]
         model = tiny_model(num_frames=1, message="off", mit_layers=0, prompt_layers=0, context_length=16)
@@ -68,8 +92,7 @@ def program(name: str) -> ImageTextProgram | SupervisedProgram:
 
 
 def settings(name: str, layout: str) -> TrainingSettings:
-    best = "held_out_top1" if name == "supervised" else "caption_retrieval_1"
-    values = {**SETTINGS, "parallel": "fsdp" if layout == "fsdp" else "ddp", "keep_best": best}
+    values = {**SETTINGS, "parallel": "fsdp" if layout == "fsdp" else "ddp", "keep_best": BEST[name]}
     if name == "supervised":
         values["accumulation"] = 2
     return TrainingSettings.model_validate(values)

@@ -20,7 +20,7 @@ from test_training import SUPERVISED
 
 from watchword.playground import write_folder
 from watchword.training.checkpoint import load_state
-from watchword.xclip import XClip
+from watchword.weights.states import read_state
 
 LAYOUTS = ("ddp", "fsdp")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -39,7 +39,7 @@ class Runs:
         return load_state(self.folder / run / f"state-{step}.pt") or {}
 
     def weights(self, run: str) -> dict[str, torch.Tensor]:
-        return XClip.from_pretrained(self.folder / run / "model").state_dict()
+        return read_state(self.folder / run / "model" / "model.safetensors")
 
     def losses(self, run: str) -> list[float]:
         lines = [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]

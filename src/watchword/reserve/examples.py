@@ -86,7 +86,7 @@ def make_example(
     masked = mask_record(record.words(), _web_text(record, masking), draws, masking, tokenizer)
     frames = [patches(pictures.draw(segment.image(), grid, draws)) for segment in record.segments]
     sounds = [
-        subsegments(segment.log_mel(), tuple(starts), speed=segment.speed)
+        subsegments(segment.log_mel(), tuple(starts), speed=segment.playback_speed)
         for segment, starts in zip(record.segments, masked.crop_starts.tolist(), strict=True)
     ]
     example: dict[str, npt.NDArray[Any]] = {
