@@ -95,8 +95,9 @@ def _moves_right(stage: _Stage) -> Samples:
 
 
 def _tremolo(stage: _Stage, frequency: Samples) -> Samples:
-    wobble = 0.5 - 0.5 * np.cos(2 * np.pi * np.cumsum(frequency) / stage.rate)
-    return stage.gate * wobble * stage.tone(stage.pitch)
+    wobble = 0.5 - 0.5 * np.cos(np.float32(2 * np.pi / stage.rate) * np.cumsum(frequency))
+    trembling: Samples = stage.gate * wobble * stage.tone(stage.pitch)
+    return trembling
 
 
 def _moves_up(stage: _Stage) -> Samples:
@@ -116,7 +117,7 @@ def _shrinks(stage: _Stage) -> Samples:
 
 
 def _swell(stage: _Stage, largeness: Samples) -> Samples:
-    return stage.gate * (0.1 + largeness**1.5) * stage.tone(0.5 * stage.pitch * 2**-largeness, num_partials=8)
+    return stage.gate * (0.1 + largeness ** np.float32(1.5)) * stage.tone(0.5 * stage.pitch * 2**-largeness, num_partials=8)
 
 
 def _splits(stage: _Stage) -> Samples:
@@ -148,7 +149,8 @@ def _shimmer(stage: _Stage) -> Samples:
 
 def _spins(stage: _Stage) -> Samples:
     turns = 2 * np.pi * abs(stage.scene.motion.cycles) * stage.share
-    return stage.gate * (1 + 0.9 * np.sin(6 * turns)) * (0.4 * stage.noise() + stage.tone(0.4 * stage.pitch, 6))
+    whir: Samples = stage.gate * (1 + 0.9 * np.sin(6 * turns)) * (0.4 * stage.noise() + stage.tone(0.4 * stage.pitch, 6))
+    return whir
 
 
 def _bounces(stage: _Stage) -> Samples:
@@ -168,7 +170,8 @@ def _collides(stage: _Stage) -> Samples:
     impact = event_times(stage.scene)[0]
     rush = stage.gate * np.clip((stage.times - stage.begin) / (impact - stage.begin), 0, 1) * (stage.times < impact)
     smooth = np.convolve(stage.noise(), np.full(12, 1 / 12, np.float32), mode="same")
-    return 0.5 * rush * smooth + 2 * stage.strike(impact, 0.25 * stage.pitch, 0.15, noise=0.8)
+    crash: Samples = 0.5 * rush * smooth + 2 * stage.strike(impact, 0.25 * stage.pitch, 0.15, noise=0.8)
+    return crash
 
 
 def _shakes(stage: _Stage) -> Samples:
@@ -187,7 +190,8 @@ def _rings(stage: _Stage) -> Samples:
 
 def _buzzes(stage: _Stage) -> Samples:
     pulse = np.sin(np.pi * stage.rng.integers(1, 4) * stage.share) ** 2 > 0.1
-    return stage.gate * pulse * stage.tone(0.35 * stage.pitch, num_partials=24)
+    buzz: Samples = stage.gate * pulse * stage.tone(0.35 * stage.pitch, num_partials=24)
+    return buzz
 
 
 def _knocks(stage: _Stage) -> Samples:
