@@ -4,13 +4,12 @@ import csv
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import av
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from spectra import spectrum
 from watchword.errors import InputError
 from watchword.media.subtitles import read_subtitles
 from watchword.playground import (
@@ -28,15 +27,6 @@ from watchword.playground import (
 )
 from watchword.playground.motion import action_span, event_times
 from watchword.playground.speech import narration_vtt
-
-
-def spectrum(sound: NDArray[np.float32]) -> Any:
-    """Loudness in 24 bands and 8 times, as one vector of length 1."""
-    windows = sound[: len(sound) // 8 * 8].reshape(8, -1)
-    power = np.abs(np.fft.rfft(windows, axis=1))
-    edges = np.unique(np.geomspace(4, power.shape[1], 25).astype(int))
-    bands = np.log1p(np.add.reduceat(power, edges[:-1], axis=1)).ravel()
-    return bands / np.linalg.norm(bands)
 
 
 def test_a_clip_holds_the_frames_the_sound_and_the_words_of_its_scene(tmp_path: Path) -> None:

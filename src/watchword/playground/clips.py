@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from dataclasses import asdict
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import av
-
-from watchword.errors import InputError
 from watchword.files import replacing, write_text
+from watchword.playground.encoding import check_size, claim, encode
 from watchword.playground.motion import action_span, event_times
 from watchword.playground.render import render_frames
 from watchword.playground.scene import DURATION_SECONDS, FPS, Scene, sample_scene
@@ -40,11 +36,10 @@ def write_clip(scene: Scene, path: str | Path, *, size: int = 256) -> dict[str, 
         InputError: the size is odd or too small.
     """
     path = Path(path)
-    if size % 2 or size < 16:
-        raise InputError(f"a clip cannot be {size} pixels wide: use an even size of at least 16")
+    check_size(size)
     write_text(path.with_suffix(".vtt"), narration_vtt(narration(scene)))
     with replacing(path) as beside:
-        _encode(scene, beside, size)
+        encode(beside, [(render_frames(scene, scene.times, size=size), render_sound(scene))], size=size, fps=scene.fps)
     return clip_truth(scene, path.name, size=size)
 
 
@@ -100,7 +95,7 @@ def write_folder(
     folder.mkdir(parents=True, exist_ok=True)
     scenes = folder_scenes(num_clips, seed=seed, split=split, heard=heard, duration_seconds=duration_seconds, fps=fps)
     truth = [clip_truth(scene, f"{index:05}.mp4", size=size) for index, scene in enumerate(scenes)]
-    _claim(folder / "truth.jsonl", truth)
+    claim(folder / "truth.jsonl", truth)
     for scene, known in zip(scenes, truth, strict=True):
         path = folder / known["path"]
         if not path.exists():
@@ -133,32 +128,3 @@ def folder_scenes(
         scene = sample_scene(own_seed, shape=shape, colour=colour, action=action, duration_seconds=duration_seconds, fps=fps)
         scenes.append(scene)
     return scenes
-
-
-def _claim(path: Path, truth: list[dict[str, Any]]) -> None:
-    """Write the truth before the clips, unless the folder already tells another one."""
-    lines = [json.dumps(known) for known in truth]
-    if path.exists():
-        old = path.read_text(encoding="utf-8").splitlines()
-        if any(one != other for one, other in zip(old, lines, strict=False)):
-            raise InputError(f"{path.parent} holds clips made with other settings: choose another folder or empty it")
-    write_text(path, "".join(f"{line}\n" for line in lines))
-
-
-def _encode(scene: Scene, path: Path, size: int) -> None:
-    rate = Fraction(scene.fps).limit_denominator(1001)
-    with av.open(str(path), "w", format="mp4") as container:
-        video = container.add_stream("libx264", rate=rate, options={"crf": "20", "preset": "veryfast"})
-        video.width = video.height = size
-        video.pix_fmt = "yuv420p"
-        video.codec_context.thread_count = 1
-        audio = container.add_stream("aac", rate=SOUND_RATE, layout="mono")
-        for index, rgb in enumerate(render_frames(scene, scene.times, size=size)):
-            frame = av.VideoFrame.from_ndarray(rgb, format="rgb24")
-            frame.pts, frame.time_base = index, 1 / rate
-            container.mux(video.encode(frame))
-        container.mux(video.encode())
-        sound = av.AudioFrame.from_ndarray(render_sound(scene)[None], format="fltp", layout="mono")
-        sound.sample_rate, sound.pts = SOUND_RATE, 0
-        container.mux(audio.encode(sound))
-        container.mux(audio.encode())
