@@ -6,7 +6,7 @@ known at the end only, so spectra are computed of unscaled sound and scaled afte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,9 +17,14 @@ from torch import Tensor
 from ..media import DEFAULT_LIMITS, Limits, iter_sound
 from ..media.opening import Path
 from . import spectrogram as sp
-from .segmentation import SEGMENT_SECONDS, Span
+from .segmentation import SEGMENT_SECONDS, Section, Span
 
-__all__ = ["SampleRange", "SegmentSounds", "centred_samples", "clip_of", "samples_from", "segment_sounds"]
+__all__ = [
+    "SampleRange", "SectionSounds", "SegmentSounds",
+    "centred_samples", "clip_of", "samples_from", "section_sounds", "segment_sounds",
+]  # fmt: skip
+
+Covered = Sequence[tuple[float, float]]
 
 _LEVEL = np.float32(1 / 32768)
 _GAP = 2
@@ -28,11 +33,13 @@ _MIN_SOUND_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class SampleRange:
-    """What a five-second clip is made of: `left` zeros, then `count` samples from sample `first` on, then zeros. At 22050 Hz."""
+    """What a clip of five seconds, times `speed`, is made of: `left` zeros, then `count` samples from sample `first` on, then zeros. At
+    22050 Hz."""
 
     first: int
     count: int = sp.SEGMENT_SAMPLES
     left: int = 0
+    speed: int = 1
 
 
 def samples_from(span: Span, origin: float = 0.0) -> SampleRange:
@@ -54,8 +61,8 @@ def _sample(seconds: float) -> int:
 
 
 def clip_of(wave: npt.NDArray[np.float32], samples: SampleRange, position: int = 0) -> npt.NDArray[np.float32]:
-    """float32 (110250,): the clip out of a wave whose first sample is number `position`; zeros where the wave has nothing."""
-    clip = np.zeros(sp.SEGMENT_SAMPLES, np.float32)
+    """float32 (110250 x speed,): the clip out of a wave whose first sample is number `position`; zeros where the wave has nothing."""
+    clip = np.zeros(sp.SEGMENT_SAMPLES * samples.speed, np.float32)
     low, high = max(samples.first, position), min(samples.first + samples.count, position + len(wave))
     if low < high:
         into = samples.left + low - samples.first
@@ -94,6 +101,82 @@ def segment_sounds(
     """
     sounds = SegmentSounds.nothing(len(ranges))
     power, present = sounds.spectrograms[..., : sp.NUM_BANDS], sounds.present
+
+    def take(index: int, clip: Tensor) -> None:
+        power[index] = sp.subsegments(sp.mel_power(clip))[..., : sp.NUM_BANDS]
+
+    def see(index: int, covered: Covered) -> None:
+        present[index] |= _covered(ranges[index], covered, start)
+
+    heard = _listen(path, ranges, take, see, start=start, end=end, limits=limits)
+    heard.scale_(power)
+    return replace(sounds, missing=heard.missing, warnings=heard.warnings)
+
+
+@dataclass(frozen=True)
+class SectionSounds:
+    """Sound of sections to learn from.
+
+    log_mels: float32 (sections, 188, 64), each played at its section's speed.
+    covered: (sections,) from 0 to 1, of how much of its time the file has sound.
+    missing, warnings: as in `SegmentSounds`.
+    """
+
+    log_mels: Tensor
+    covered: npt.NDArray[np.float64]
+    missing: bool
+    warnings: tuple[str, ...] = ()
+
+
+def section_sounds(path: Path, sections: Sequence[Section], *, start: float, end: float, limits: Limits = DEFAULT_LIMITS) -> SectionSounds:
+    """Whole log-mel spectrograms of sections, for records. Arguments, errors: see `segment_sounds`."""
+    ranges = [_of_section(section, start) for section in sections]
+    power, seconds = torch.zeros(len(sections), sp.SEGMENT_HOPS, sp.NUM_BANDS), np.zeros(len(sections))
+
+    def take(index: int, clip: Tensor) -> None:
+        power[index] = sp.mel_power(clip, ranges[index].speed)
+
+    def see(index: int, covered: Covered) -> None:
+        span = sections[index].span
+        seconds[index] += sum(max(min(stop, span.end) - max(begin, span.start), 0.0) for begin, stop in covered)
+
+    heard = _listen(path, ranges, take, see, start=start, end=end, limits=limits)
+    heard.scale_(power)
+    covered = np.minimum(seconds / np.array([section.span.seconds for section in sections]), 1.0)
+    return SectionSounds(power, covered, heard.missing, heard.warnings)
+
+
+def _of_section(section: Section, origin: float) -> SampleRange:
+    return SampleRange(_sample(section.span.start - origin), sp.SEGMENT_SAMPLES * section.speed, speed=section.speed)
+
+
+@dataclass(frozen=True)
+class _Heard:
+    """What listening to a file told of it as a whole. peak: the largest 16-bit level."""
+
+    peak: float
+    any_sound: bool
+    missing: bool
+    warnings: tuple[str, ...]
+
+    def scale_(self, power: Tensor) -> None:
+        """Power of unscaled sound as the log-mel of sound divided by the peak, in place; silence stays 0."""
+        if self.any_sound:
+            sp.log_compress_(power.mul_((1 / (self.peak * float(_LEVEL))) ** 2))
+
+
+def _listen(
+    path: Path,
+    ranges: Sequence[SampleRange],
+    take: Callable[[int, Tensor], None],
+    see: Callable[[int, Covered], None],
+    *,
+    start: float,
+    end: float,
+    limits: Limits,
+) -> _Heard:
+    """Go through the sound once. `take` gets each range's clip, unscaled, if there may be sound in it; `see` hears of all stretches where
+    the file has sound while a range is not past."""
     waiting = sorted(range(len(ranges)), key=lambda i: ranges[i].first + ranges[i].count, reverse=True)
     heard = np.zeros(len(ranges), np.bool_)
     wave, position, peak = np.zeros(0, np.float32), 0, 1.0
@@ -101,21 +184,16 @@ def segment_sounds(
 
     def finish(known_until: int | None) -> None:
         """Work on the ranges whose sound is all there."""
-        ready = []
         while waiting and (known_until is None or ranges[waiting[-1]].first + ranges[waiting[-1]].count <= known_until):
             index = waiting.pop()
             if heard[index]:
-                ready.append(index)
-        for low in range(0, len(ready), 12):
-            some = ready[low : low + 12]
-            clips = torch.from_numpy(np.stack([clip_of(wave, ranges[i], position) for i in some]))
-            power[some] = sp.subsegments(sp.mel_power(clips))[..., : sp.NUM_BANDS]
+                take(index, torch.from_numpy(clip_of(wave, ranges[index], position)))
 
     for block in iter_sound(path, rate=sp.RATE, start=start, end=max(end, start), limits=limits):
         missing &= block.missing
         warnings += block.warnings
         for index in waiting if block.covered else ():
-            present[index] |= _covered(ranges[index], block.covered, start)
+            see(index, block.covered)
         if block.covered:
             heard[waiting] = True
             new = sp.levels(block.samples).astype(np.float32)
@@ -128,12 +206,10 @@ def segment_sounds(
         if needed > position:
             wave, position = wave[needed - position :], min(needed, position + len(wave))
     finish(None)
-    if heard.any():
-        sp.log_compress_(power.mul_((1 / (peak * float(_LEVEL))) ** 2))
-    return replace(sounds, missing=missing, warnings=tuple(warnings))
+    return _Heard(peak, bool(heard.any()), missing, tuple(warnings))
 
 
-def _covered(samples: SampleRange, covered: Sequence[tuple[float, float]], origin: float) -> npt.NDArray[np.bool_]:
+def _covered(samples: SampleRange, covered: Covered, origin: float) -> npt.NDArray[np.bool_]:
     """(3,) whether some of the covered seconds lie in each subsegment of a clip."""
     found = np.zeros(sp.SUBSEGMENTS, np.bool_)
     began = origin + (samples.first - samples.left) / sp.RATE
