@@ -66,7 +66,8 @@ def train(
             return
         results = run(chosen, out, progress=not quiet, report=note)
     if is_first():
-        note(f"the model is in {out / 'model'}: watchword tag CLIP --labels ... --model {shlex.quote(str(out / 'model'))}")
+        use = "fill VIDEO '... <mask> ...' --options ..." if chosen.program == "pretraining" else "tag CLIP --labels ..."
+        note(f"the model is in {out / 'model'}: watchword {use} --model {shlex.quote(str(out / 'model'))}")
         print(json.dumps(results))
 
 

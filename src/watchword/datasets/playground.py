@@ -24,7 +24,7 @@ from ..xclip.augment import Augmentation
 from ..xclip.config import Preprocessing
 from .order import Position
 
-__all__ = ["PlaygroundClips", "PlaygroundStills"]
+__all__ = ["PlaygroundClips", "PlaygroundStills", "world_hash"]
 
 Sample = dict[str, Any]
 
@@ -120,7 +120,7 @@ def _rendered(
     """Frames (count, *shape) and labels in ``.npy`` and ``.json`` files named after ``path`` and the world's code, rendered on all cores if
     they are not there: what another version of the world has left is not taken for this one's.
     """
-    path = path.with_name(f"{path.name}-{_world()}")
+    path = path.with_name(f"{path.name}-{world_hash()}")
     array_path, labels_path = (path.with_name(path.name + ending) for ending in (".npy", ".json"))
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):  # runs side by side want the same samples: one renders, the others wait
@@ -130,7 +130,8 @@ def _rendered(
 
 
 @cache
-def _world() -> str:
+def world_hash() -> str:
+    """Eight letters that change with the code of the world."""
     sources = sorted(Path(playground.__file__).parent.glob("*.py"))
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:8]
 

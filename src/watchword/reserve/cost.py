@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -62,16 +63,13 @@ def count_pretraining(
         spans = torch.empty(pretraining.spans_per_example, config.span_length, dtype=torch.long)
         valid = torch.ones(num_sequences, length, dtype=torch.bool)
         joint = JointInput(torch.empty(num_sequences, length, config.width), torch.empty(num_sequences, length, 4), valid, None)
-        billions = []
-        for function, given in (
-            (model.encode_frames, frames),
-            (model.encode_sounds, sounds),
-            (model.join, joint),
-            (model.encode_spans, spans),
-        ):
-            with FlopCounterMode(display=False) as counter:
-                function(given)  # type: ignore[operator]
-            billions.append(counter.get_total_flops() / 2e9)
+        work: tuple[Callable[[], object], ...] = (
+            lambda: model.encode_frames(frames),
+            lambda: model.encode_sounds(sounds),
+            lambda: model.join(joint),
+            lambda: model.encode_spans(spans),
+        )
+        vision, audio, of_joint, span = (_billions(part) for part in work)
     tokens = (
         (num_segments * (config.num_patches + 1), config.vision_layers),
         (num_clips * (config.audio_frames // config.audio_patch + 1), config.audio_layers),
@@ -79,8 +77,17 @@ def count_pretraining(
         (pretraining.spans_per_example * (config.span_length + 1), config.span_layers),
     )
     return PretrainingCost(
-        *billions,
+        vision=vision,
+        audio=audio,
+        joint=of_joint,
+        span=span,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         layer_tokens=sum(count * layers for count, layers in tokens),
         candidates=2 * num_segments + num_clips + masking.num_targets(num_segments) + 2 * pretraining.spans_per_example,
     )
+
+
+def _billions(work: Callable[[], object]) -> float:
+    with FlopCounterMode(display=False) as counter:
+        work()
+    return float(counter.get_total_flops()) / 2e9

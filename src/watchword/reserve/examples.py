@@ -102,7 +102,8 @@ def _web_text(record: Record, masking: Masking) -> Sequence[int]:
         return ()
     if record.web_text is None or not len(record.web_text):
         raise InputError(f"record {record.key} has no web text: prepare the records with text, or set masking.web_masks to 0")
-    return record.web_text[0].tolist()  # the release keeps two and reads one
+    ids: list[int] = record.web_text[0].tolist()  # the release keeps two and reads one
+    return ids
 
 
 def _drawn(masked: MaskedExample, draws: Draws, per_group: int, split_probability: float) -> dict[str, npt.NDArray[Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .. import processes
-from ..datasets.playground_films import film_records
+from ..datasets.film_records import film_records
 from ..datasets.records import RecordExamples, Records
 from ..errors import ConfigError
 from ..fields import checked_fields
@@ -56,7 +56,7 @@ def _model(recipe: PretrainingRecipe) -> Reserve:
         model = Reserve.from_pretrained(recipe.start)
         if changed := values.keys() - {"grid"}:
             raise ConfigError(f"model.{min(changed)} is decided by the weights of start; only the grid can change")
-        config = replace(model.config, weights=recipe.name, **({"grid": tuple(values["grid"])} if values else {}))
+        config = replace(model.config, weights=recipe.name, grid=tuple(values.get("grid", model.config.grid)))
     else:
         known = ReserveConfig.named(values.pop("size", "base")).as_dict()
         config, model = ReserveConfig.from_dict({**known, **values, "weights": recipe.name}), None
@@ -71,12 +71,12 @@ def _model(recipe: PretrainingRecipe) -> Reserve:
 
 
 def _records(recipe: PretrainingRecipe, beside: Path) -> tuple[Records, Records]:
-    data = recipe.data
+    data, cache = recipe.data, beside / "cache"
     if isinstance(data, FilmsData):
-        training, held_out = (
-            film_records(number, split=split, size=data.segments_per_record, frame_size=data.frame_size, seed=seed, cache=beside / "cache")
-            for number, split, seed in ((data.num_films, "train", data.seed), (max(4, data.num_held_out // 4), "unseen", data.seed + 1))
-        )
+        sizes: dict[str, Any] = dict(num_segments=data.segments_per_record, frame_size=data.frame_size, cache_folder=cache)
+        training = film_records(data.num_films, split="train", seed=data.seed, **sizes)
+        # A film of 24 scenes makes three records or more.
+        held_out = film_records(max(1, -(-data.num_held_out // 3)), split="unseen", seed=data.seed + 1, **sizes)
     else:
         training, held_out = RecordShards(data.folder), RecordShards(data.folder, split="validation")
     return training, _First(held_out, data.num_held_out)

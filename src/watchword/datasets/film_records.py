@@ -1,0 +1,100 @@
+"""Records of the playground's films, rendered once into shards on disk and read from there by every run that asks for the same ones."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+from filelock import FileLock
+
+from ..playground import sample_film
+from ..playground.world import Split
+from ..reserve.draws import record_draws
+from ..reserve.grouping import group_segments
+from ..reserve.pictures import store_frame, store_spectrogram
+from ..reserve.records import Record, RecordSegment, RecordVideo
+from ..reserve.shards import MANIFEST, RECORDS_A_SHARD, Manifest, RecordShards, ShardEntry, record_key, shard_name, write_shard
+from ..text.reserve import default_tokenizer
+from .playground import world_hash
+from .playground_films import FilmSegment, film_segments
+
+__all__ = ["film_records"]
+
+_JPEG_QUALITY = 95  # of frames so small that the default would blur them
+
+
+def film_records(num_films: int, *, split: Split, num_segments: int, frame_size: int, seed: int, cache_folder: Path) -> RecordShards:
+    """Records of ``num_segments`` segments of so many films, all of them in the train part. What another version of the world has left in
+    ``cache_folder`` is not taken for this one's.
+    """
+    name = f"films-{split}-{num_films}x{frame_size}-{num_segments}-seed{seed}-{world_hash()}"
+    folder = cache_folder / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):  # runs side by side want the same films: one renders, the others wait
+        if not (folder / MANIFEST).exists():
+            render = partial(_render, split=split, frame_size=frame_size, seed=seed)
+            with multiprocessing.get_context("spawn").Pool() as pool:
+                shards = _written(folder, pool.imap(render, range(num_films)), num_segments, seed)
+            Manifest(num_segments=num_segments, train=shards, validation=[]).write(folder)
+    return RecordShards(folder)
+
+
+def _render(index: int, *, split: Split, frame_size: int, seed: int) -> list[RecordSegment]:
+    number = seed * 1_000_000 + index
+    segments = film_segments(sample_film(number, split=split), frame_size=frame_size, seed=number)
+    return [_kept(segment, f"film{number}") for segment in segments]
+
+
+def _kept(segment: FilmSegment, film: str) -> RecordSegment:
+    ids = [default_tokenizer().encode(word, special=False) for word in segment.words]
+    frame = store_frame(segment.frame, quality=_JPEG_QUALITY)
+    magic_number, picture = store_spectrogram(segment.spectrogram.T)
+
+    def of_tokens(times: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(time for time, own in zip(times, ids, strict=True) for _ in own)
+
+    return RecordSegment(
+        video_id=film,
+        video_src_index=0,
+        playback_speed=segment.speed,
+        start_time=segment.start_time,
+        end_time=segment.end_time,
+        tokens=tuple(token for own in ids for token in own),
+        token_starts=of_tokens(segment.starts),
+        token_ends=of_tokens(segment.ends),
+        width=frame.width,
+        height=frame.height,
+        magic_number=magic_number,
+        frame=frame.jpeg,
+        spectrogram=picture,
+    )
+
+
+def _written(folder: Path, films: Iterator[list[RecordSegment]], num_segments: int, seed: int) -> list[ShardEntry]:
+    """Shards of the films' segments, grouped as those of any videos."""
+    waiting: dict[int, list[RecordSegment]] = {}
+
+    def counts() -> Iterator[int]:
+        for number, segments in enumerate(films):
+            waiting[number] = segments
+            yield len(segments)
+
+    groups = group_segments(counts(), record_draws(seed, 0, "films"), size=num_segments)
+    shards: list[ShardEntry] = []
+    while group := list(islice(groups, RECORDS_A_SHARD)):
+        name = shard_name("train", len(shards))
+        records = (_record(record_key(name, i), [(film, waiting[film][place]) for film, place in own]) for i, own in enumerate(group))
+        shards.append(write_shard(folder, name, records))
+    return shards
+
+
+def _record(key: str, places: list[tuple[int, RecordSegment]]) -> Record:
+    numbers: list[int] = []
+    for i, (film, _) in enumerate(places):
+        numbers.append(numbers[-1] + (film != places[i - 1][0]) if numbers else 0)
+    segments = tuple(replace(segment, video_src_index=number) for number, (_, segment) in zip(numbers, places, strict=True))
+    return Record(key, segments, (RecordVideo(),) * (numbers[-1] + 1))
