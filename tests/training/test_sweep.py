@@ -121,9 +121,18 @@ def test_a_seed_s_rows_do_not_wait_for_other_seeds_and_what_is_there_is_taken_ov
     assert [line.partition(":")[0] for line in said] == ["mean of frames, seed 0", "first, seed 1", "mean of frames, seed 1"]
 
 
+def test_what_is_prepared_with_a_seed_of_its_own_is_run_once(tmp_path: Path) -> None:
+    first = {"name": "first", "recipe": "missing.yaml", "seed": 7}
+    plan = write(tmp_path, {**PLAN, "change": {"model.vision_width": 3}, "prepare": [first], "seeds": [7, 8]})
+    said: list[str] = []
+    run_sweep(load_sweep(plan), tmp_path / "out", device="cpu", report=said.append)
+    assert [line.partition(":")[0] for line in said] == ["first, seed 7", "mean of frames, seed 7", "mean of frames, seed 8"]
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
+        ({"rows": [{"name": "a", "seed": 1}]}, "'a' has a seed of its own"),
         ({"rows": [{"name": "a"}, {"name": "b", "evaluate": {"of": "c", "views": "2x1"}}]}, "no row that is trained"),
         ({"rows": [{"name": "a"}, {"name": "b", "evaluate": {"of": "a", "views": "many"}}]}, "'b': views are 'many'"),
         ({"rows": [{"name": "a"}, {"name": "b", "evaluate": {"of": "a", "views": "2x1"}, "change": {"x": 1}}]}, "change nothing"),

@@ -251,6 +251,36 @@ def test_a_best_that_cannot_be_told_is_refused(tmp_path: Path) -> None:
     assert tiny.keep_best == "seen_top1" and tiny.evaluate_every is not None and tiny.evaluate_every < tiny.num_steps
 
 
+@pytest.mark.parametrize("damage", ["", "{", "[1]", "null", '"text"', "{}", '{"program": "supervised"}'])
+def test_a_folder_whose_settings_are_damaged_is_refused_in_one_line(tmp_path: Path, damage: str) -> None:
+    train(program(), settings(num_steps=1), tmp_path, progress=False)
+    (tmp_path / "settings.json").write_text(damage)
+    with pytest.raises(ConfigError, match=r"other settings \(see settings.json"):
+        train(program(), settings(num_steps=1), tmp_path, progress=False)
+
+
+def test_a_run_begins_with_the_weights_and_moments_of_another(tmp_path: Path) -> None:
+    train(program(), settings(num_steps=2), tmp_path / "first", progress=False)
+    state = tmp_path / "first" / "state.pt"
+    train(program(), settings(num_steps=1, moments_from=str(state)), tmp_path / "second", progress=False)
+    old, new = (load_state(tmp_path / run / "state.pt") for run in ("first", "second"))
+    assert old is not None and new is not None and new["step"] == 1
+    steps = {int(values["step"]) for values in new["optimizer"]["state"].values()}
+    assert steps == {3}  # two of the first run's and one of its own
+    with pytest.raises(ConfigError, match="moments_from: no state"):
+        train(program(), settings(num_steps=1, moments_from=str(tmp_path / "none.pt")), tmp_path / "third", progress=False)
+
+
+def test_adam_of_two_bytes_and_its_schedule_run_and_count(tmp_path: Path) -> None:
+    optimizer = {"kind": "bfloat16_adam", "learning_rate": 1e-3, "schedule": "from_zero", "warmup_steps": 1}
+    train(program(), settings(num_steps=3, log_every=1, optimizer=optimizer), tmp_path, progress=False)
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["learning_rate"] for line in lines if "loss" in line] == pytest.approx([0.0, 1e-3, 1e-3 * (0.01 + 0.99 * 0.75)])
+    assert all(line["nan_gradients"] == line["skipped_steps"] == 0 for line in lines if "loss" in line)
+    with pytest.raises(ValidationError, match="goes with kind adamw"):
+        settings(optimizer={**optimizer, "muon_learning_rate": 1e-3})
+
+
 def test_a_run_from_before_a_setting_existed_goes_on(tmp_path: Path) -> None:
     train(program(), settings(num_steps=1), tmp_path, progress=False)
     written = json.loads((tmp_path / "settings.json").read_text())

@@ -169,7 +169,7 @@ def _claim(folder: Path, program: Program, settings: TrainingSettings) -> None:
 
     def is_this(values: dict[str, Any]) -> bool:
         values |= {name: getattr(settings, name) for name in unimportant}
-        return values.pop("program") == program.name and TrainingSettings.model_validate(values) == settings
+        return values.pop("program", None) == program.name and TrainingSettings.model_validate(values) == settings
 
     values = {"program": program.name, **settings.model_dump(mode="json", exclude=unimportant)}
     claim(folder / "settings.json", values, is_this, "other settings")
