@@ -36,7 +36,9 @@ def contrastive_loss(left: Tensor, right: Tensor, scale: Tensor, groups: Tensor 
     return (F.cross_entropy(logits, targets) + F.cross_entropy(back, targets)) / 2
 
 
-def candidate_loss(x: Tensor, y: Tensor, extra: Tensor | None = None, *, chunk_rows: int | None = None) -> tuple[Tensor, Tensor]:
+def candidate_loss(
+    x: Tensor, y: Tensor, extra: Tensor | None = None, *, also: Tensor | None = None, chunk_rows: int | None = None
+) -> tuple[Tensor, Tensor]:
     """Mean of both directions' cross entropy of pairs of vectors that are scaled already (MERLOT Reserve; its spec, section 4.5).
 
     Row i of x is to find row i of y among the rows of y and ``extra`` of all processes, and row i of y that of x among those of x. The
@@ -45,6 +47,8 @@ def candidate_loss(x: Tensor, y: Tensor, extra: Tensor | None = None, *, chunk_r
     Args:
         x, y: (batch, width).
         extra: (any number, width), which y's side has besides and which belong to no x.
+        also: (batch, batch), which rows of y are right for each x besides its own, and of x for each y: the loss is of the sum of the
+            probabilities of all right ones. Not in chunks.
         chunk_rows: so many rows are compared with the candidates at a time, and the matrix of all with all is never held. The gradients
             are made along with the loss, in the same pass and the same number of products, so they take the memory of the candidates
             from then on; equal to about 1e-6. There are no second derivatives. None: the whole matrix.
@@ -57,14 +61,24 @@ def candidate_loss(x: Tensor, y: Tensor, extra: Tensor | None = None, *, chunk_r
         (all_x,), (all_y,) = gather_rows(own_x), gather_rows(own_y)  # apart: gather_rows takes one number of rows for all it is given
         starts = [sum(sizes[: rank()]) for sizes in zip(*gather((len(own_x), len(own_y))), strict=True)]
         here, there = (slice(start, start + len(x)) for start in starts)
-        if chunk_rows is not None:
+        if chunk_rows is not None and also is None:
             with_gradients = torch.is_grad_enabled() and (all_x.requires_grad or all_y.requires_grad)
             return _ChunkedLoss.apply(all_x, all_y, here, there, chunk_rows, with_gradients)  # type: ignore[no-untyped-call, no-any-return]
         left, right = all_x[here], all_y[there]
+        if also is not None:
+            rows = (_any_right(left @ all_y.T, there.start, also) + _any_right(right @ all_x.T, here.start, also.T)) / 2
+            return rows.mean(), rows.detach()
         to_y, to_x = (torch.arange(own.start, own.stop, device=x.device) for own in (there, here))
         rows = F.cross_entropy(left @ all_y.T, to_y, reduction="none") + F.cross_entropy(right @ all_x.T, to_x, reduction="none")
         rows = rows / 2
         return rows.mean(), rows.detach()
+
+
+def _any_right(logits: Tensor, first: int, also: Tensor) -> Tensor:
+    """(batch,) the negative log of the share that all right candidates have together; row i's own is number ``first + i``."""
+    right = torch.zeros_like(logits, dtype=torch.bool)
+    right[:, first : first + len(also)] = also | torch.eye(len(also), dtype=torch.bool, device=also.device)
+    return logits.logsumexp(dim=1) - logits.masked_fill(~right, float("-inf")).logsumexp(dim=1)
 
 
 class _ChunkedLoss(torch.autograd.Function):

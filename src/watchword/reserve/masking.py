@@ -38,6 +38,10 @@ class Masking:
     mask_rate: share of the rows that are targets, in each of the two views.  textify: chance that a target's neighbour is words, not sound.
     web_masks: masked pieces of web text; 0 for none.  web_weights: chances of pieces of 1, 2 .. tokens.
 
+    sound_targets: whether text2audio masks sound, too.  sound_inputs: whether audio2text and the matching sequence have sound at all;
+    without, they have words (ablations, model spec section 10).
+    mask_tokens: a target has a MASK for each of its tokens, not one for all (ablation).
+
     Released behaviour, for parity: split_rows: cutting can take a row's sound apart or drop a MASKAUDIO (D9).
     donate_across: words move to targets of another group or video (D10).
     cut_matching: the first segment's metadata alone, and long text takes the last segments their place in the matching sequence (D12).
@@ -53,6 +57,9 @@ class Masking:
     textify: float = 0.8
     web_masks: int = 38
     web_weights: tuple[float, ...] = LENGTH_WEIGHTS
+    sound_targets: bool = True
+    sound_inputs: bool = True
+    mask_tokens: bool = False
     split_rows: bool = False
     donate_across: bool = False
     cut_matching: bool = False
@@ -121,14 +128,15 @@ def mask_record(
     has_sound = np.repeat([segment.has_sound for segment in segments], SUBSEGMENTS)
     adjusted = _adjusted(rows, heard, segments, draws, masking)
     textified = near_targets(read, len(has_sound)) & draws.coins("textify", len(has_sound), masking.textify)
-    pieces = mask_rows(adjusted, heard, first_pointer=0, audio_masks=has_sound)
+    audio_masks, as_audio = has_sound & masking.sound_targets, has_sound & ~textified & masking.sound_inputs
+    pieces = mask_rows(adjusted, heard, first_pointer=0, audio_masks=audio_masks, each_token=masking.mask_tokens)
     text2audio = _groups(pieces, draws, masking)
-    pieces = mask_rows(rows, read, first_pointer=count, as_audio=has_sound & ~textified)
+    pieces = mask_rows(rows, read, first_pointer=count, as_audio=as_audio, each_token=masking.mask_tokens)
     audio2text = _groups(pieces, draws, masking)
     spans = [adjusted.row(row) for row in heard] + [rows.row(row) for row in read]
     matching = matching_sequence(
         segments,
-        draws.coin("matching_uses_audio"),
+        draws.coin("matching_uses_audio") and masking.sound_inputs,
         tokenizer,
         length=masking.joint_length,
         text_length=masking.text_length,
@@ -174,19 +182,27 @@ def near_targets(targets: Ints, num_rows: int) -> Flags:
 
 
 def mask_rows(
-    rows: RecordRows, targets: Ints, *, first_pointer: int, as_audio: Flags | None = None, audio_masks: Flags | None = None
+    rows: RecordRows,
+    targets: Ints,
+    *,
+    first_pointer: int,
+    as_audio: Flags | None = None,
+    audio_masks: Flags | None = None,
+    each_token: bool = False,
 ) -> list[Ints]:
     """For each row its tokens (n, 3): a target's MASK, the six positions of sound, or words.
 
     targets: rows in order; the mask of the n-th has the text pointer first_pointer + n.
     as_audio: (rows,) which of the others are sound; default none.  audio_masks: (rows,) whose mask is followed by MASKAUDIO; default none.
+    each_token: see `Masking.mask_tokens`; of a target's tokens the first 15 count, and one without any has one mask all the same.
     """
     pointers = {int(row): first_pointer + rank for rank, row in enumerate(targets)}
     pieces = []
     for row in range(len(rows.edges) - 1):
         if row in pointers:
             both = audio_masks is not None and audio_masks[row]
-            ids = [MASK, MASKAUDIO] if both else [MASK]
+            masks = [MASK] * (min(max(len(rows.row(row)), 1), SPAN_LENGTH) if each_token else 1)
+            ids = [*masks, MASKAUDIO] if both else masks
         elif as_audio is not None and as_audio[row]:
             ids = [AUDIOSPAN] * AUDIO_TOKENS
         else:

@@ -34,7 +34,16 @@ from .model import CLIPS_PER_SEGMENT, Reserve
 from .transformer import EncoderOutput
 from .vectors import sum_by_pointer, unit_normalize
 
-__all__ = ["VIEWS", "Pairs", "PretrainingConfig", "PretrainingDraws", "PretrainingPairs", "pretraining_loss", "pretraining_pairs"]
+__all__ = [
+    "VIEWS",
+    "EncodedBatch",
+    "Pairs",
+    "PretrainingConfig",
+    "PretrainingDraws",
+    "PretrainingPairs",
+    "pretraining_loss",
+    "pretraining_pairs",
+]
 
 Batch = Mapping[str, Tensor]
 
@@ -50,7 +59,10 @@ class PretrainingConfig:
     Attributes:
         mask_rate: the share of an example's clips of sound that are to be found.
         spans_per_example: how many of an example's n spans are to be found; which is drawn, those of the video four times as likely.
+        sounds_found: False leaves out the sounds' loss (ablation); masking is then to be told not to mask sounds.
         split_probability: how often a group of ``text2audio`` or ``audio2text`` is cut in two at random that do not see each other.
+        adjacent_correct: the words of masked clips of sound directly beside one another in time are right answers for one another, too
+            (ablation, section 10).
         frames_seen: False hides the frames from the joint encoder (ablation); they are still to be found.
         spans_of_whole_batch: as released, ``spans_per_example`` is a mean over the examples of this process, so that one may give more
             than another.
@@ -61,6 +73,8 @@ class PretrainingConfig:
     mask_rate: float = 0.25
     spans_per_example: int = 48
     split_probability: float = 0.1
+    sounds_found: bool = True
+    adjacent_correct: bool = False
     frames_seen: bool = True
     spans_of_whole_batch: bool = False
     rounded_scores: bool = False
@@ -108,44 +122,79 @@ class Pairs:
         x, y: (rows, width); row i of x belongs to row i of y.
         extra: (any number, width), further wrong answers for x; None without.
         sources: (rows,), the kind of sequence each x is from, a place in ``SOURCES``, -1 for none; None where all are of one kind.
+        also: (rows, rows), which further rows of y are right for each x, and of x for each y; None for no other than its own.
     """
 
     x: Tensor
     y: Tensor
     extra: Tensor | None = None
     sources: Tensor | None = None
+    also: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class PretrainingPairs:
-    """What is compared. ``chosen``: which spans are to be found, places among all B x n of the batch."""
+    """What is compared. ``sounds``: None of a model without audio encoder, or where no sound is masked. ``chosen``: which spans are to be
+    found, places among all B x n of the batch.
+    """
 
     frames: Pairs
-    sounds: Pairs
+    sounds: Pairs | None
     spans: Pairs
     chosen: Tensor
 
 
+@dataclass(frozen=True)
+class EncodedBatch:
+    """What the encoders make of a batch. ``sounds``: None of a model without audio encoder. ``read``: the joint encoder's vectors of the
+    language part of each kind of sequence, (sequences, L or T, width).
+    """
+
+    frames: EncoderOutput
+    sounds: EncoderOutput | None
+    read: Mapping[str, Tensor]
+
+
+def encode_batch(model: Reserve, batch: Batch, config: PretrainingConfig, draws: PretrainingDraws) -> EncodedBatch:
+    """Run the encoders of frames and sounds and the joint one. InputError if shapes do not go together, or the weights lack ``head``."""
+    model.part("head", "cannot be pretrained")
+    num_examples, _, num_segments = _sizes(batch)
+    own, sounds = model.config, None
+    frames = model.encode_frames(batch["images"].reshape(num_examples * num_segments, -1, own.patch_features))
+    if model.audio_encoder is not None:
+        sounds = model.encode_sounds(batch["audio_clips"].reshape(-1, own.audio_frames, own.audio_features))
+        if len(sounds.cls) != num_examples * num_segments * CLIPS_PER_SEGMENT:
+            raise InputError(f"{num_examples} examples of {num_segments} segments do not have {len(sounds.cls)} clips of sound")
+    return EncodedBatch(frames, sounds, _read_sequences(model, batch, config, draws, frames, sounds))
+
+
 def pretraining_pairs(model: Reserve, batch: Batch, config: PretrainingConfig, draws: PretrainingDraws) -> PretrainingPairs:
     """Run all encoders over a batch. Raises InputError if its shapes do not go together, or the weights lack a part."""
-    for part in ("audio_encoder", "span_encoder", "head"):
-        model.part(part, "cannot be pretrained")
-    num_examples, _, num_segments = _sizes(batch)
-    own = model.config
-    frames = model.encode_frames(batch["images"].reshape(num_examples * num_segments, -1, own.patch_features))
-    sounds = model.encode_sounds(batch["audio_clips"].reshape(-1, own.audio_frames, own.audio_features))
-    if len(sounds.cls) != num_examples * num_segments * CLIPS_PER_SEGMENT:
-        raise InputError(f"{num_examples} examples of {num_segments} segments do not have {len(sounds.cls)} clips of sound")
-    read = _read_sequences(model, batch, config, draws, frames, sounds)
-    log_scales = model.contrastive_scales.float().clamp(max=MAX_LOG_SCALE)
-    spans, chosen = _span_pairs(model, batch, config, draws, read)
-    factors = (log_scales / 2).exp()  # half of a scale on either side of a product
+    model.part("span_encoder", "cannot be pretrained")
+    encoded = encode_batch(model, batch, config, draws)
+    spans, chosen = _span_pairs(model, batch, config, draws, encoded.read)
+    sounds = None if encoded.sounds is None else _sound_pairs(batch, config, encoded.read, encoded.sounds)
+    factors = scale_factors(model)
     return PretrainingPairs(
-        frames=_scaled(_frame_pairs(batch, read, frames), factors[0]),
-        sounds=_scaled(_sound_pairs(batch, config, read, sounds), factors[1]),
+        frames=frame_pairs(model, batch, encoded),
+        sounds=None if sounds is None else _scaled(sounds, factors[1]),
         spans=_scaled(spans, factors[2]),
         chosen=chosen,
     )
+
+
+def frame_pairs(model: Reserve, batch: Batch, encoded: EncodedBatch) -> Pairs:
+    """The k-th LTOVPOOL of an example and its k-th frame."""
+    num_examples, _, num_segments = _sizes(batch)
+    is_pool = batch["audio_text_matching"] == LTOVPOOL
+    read = encoded.read["audio_text_matching"]
+    pooled, _ = sum_by_pointer(read, is_pool, is_pool.cumsum(dim=-1) - 1, num_examples, num_segments)
+    return _scaled(Pairs(pooled.flatten(0, 1), encoded.frames.cls), scale_factors(model)[0])
+
+
+def scale_factors(model: Reserve) -> Tensor:
+    """(3,), for frames, sounds and spans: what multiplies either side of a product, half of a scale."""
+    return (model.contrastive_scales.float().clamp(max=MAX_LOG_SCALE) / 2).exp()
 
 
 def pretraining_loss(pairs: PretrainingPairs, config: PretrainingConfig) -> tuple[Tensor, dict[str, Tensor]]:
@@ -155,7 +204,8 @@ def pretraining_loss(pairs: PretrainingPairs, config: PretrainingConfig) -> tupl
     """
     losses, rows = {}, pairs.spans.x
     for name, own in (("frame_loss", pairs.frames), ("sound_loss", pairs.sounds), ("span_loss", pairs.spans)):
-        losses[name], rows = candidate_loss(own.x, own.y, own.extra, chunk_rows=config.chunk_rows or None)
+        if own is not None:
+            losses[name], rows = candidate_loss(own.x, own.y, own.extra, also=own.also, chunk_rows=config.chunk_rows or None)
     numbers = {name: loss.detach() for name, loss in losses.items()}
     assert pairs.spans.sources is not None
     for number, source in enumerate(SOURCES):
@@ -186,7 +236,7 @@ def _sizes(batch: Batch) -> tuple[int, int, int]:
 
 
 def joint_inputs(
-    model: Reserve, batch: Batch, config: PretrainingConfig, draws: PretrainingDraws, frames: EncoderOutput, sounds: EncoderOutput
+    model: Reserve, batch: Batch, config: PretrainingConfig, draws: PretrainingDraws, frames: EncoderOutput, sounds: EncoderOutput | None
 ) -> dict[str, JointInput]:
     """The joint encoder's input of each kind of sequence, all of one length (spec section 4.2). ``frames``, ``sounds``: of all examples."""
     num_examples, num_groups, num_segments = _sizes(batch)
@@ -194,7 +244,7 @@ def joint_inputs(
     length = max(batch["audio_text_matching"].shape[-1], batch["text2audio"].shape[-1] + per_group * frames.pooled.shape[1])
     seen = frames.pooled if config.frames_seen else frames.pooled * 0
     seen = seen.reshape(num_examples * num_groups, per_group, *seen.shape[1:])
-    heard = sounds.pooled.reshape(num_examples, -1, *sounds.pooled.shape[1:])
+    heard = None if sounds is None else sounds.pooled.reshape(num_examples, -1, *sounds.pooled.shape[1:])
     inputs = {}
     for view in VIEWS:
         pointers = batch[f"{view}/audio_ptr"].flatten(0, 1)
@@ -203,7 +253,7 @@ def joint_inputs(
             batch[view].flatten(0, 1),
             segments=(pointers // CLIPS_PER_SEGMENT) % per_group,
             frames=seen,
-            sounds=heard.repeat_interleave(num_groups, dim=0) if view == "audio2text" else None,
+            sounds=heard.repeat_interleave(num_groups, dim=0) if heard is not None and view == "audio2text" else None,
             pointers=pointers,
             sources=2 * batch["video_src_index"].reshape(-1, per_group) + second,
             length=length,
@@ -221,9 +271,9 @@ def joint_inputs(
 
 
 def _read_sequences(
-    model: Reserve, batch: Batch, config: PretrainingConfig, draws: PretrainingDraws, frames: EncoderOutput, sounds: EncoderOutput
+    model: Reserve, batch: Batch, config: PretrainingConfig, draws: PretrainingDraws, frames: EncoderOutput, sounds: EncoderOutput | None
 ) -> dict[str, Tensor]:
-    """The joint encoder's vectors of the language part of each kind of sequence, (sequences, L or T, width); all run as one batch."""
+    """``EncodedBatch.read``; all sequences run as one batch."""
     inputs = joint_inputs(model, batch, config, draws, frames, sounds)
     of_one = [own.sources if own.sources is not None else own.valid.new_zeros(own.valid.shape, dtype=torch.long) for own in inputs.values()]
     joint = model.join(
@@ -239,22 +289,17 @@ def _read_sequences(
     return {name: part[:, : batch[name].shape[-1]] for name, part in zip(inputs, parts, strict=True)}
 
 
-def _frame_pairs(batch: Batch, read: Mapping[str, Tensor], frames: EncoderOutput) -> Pairs:
-    """The k-th LTOVPOOL of an example and its k-th frame."""
-    num_examples, _, num_segments = _sizes(batch)
-    is_pool = batch["audio_text_matching"] == LTOVPOOL
-    pooled, _ = sum_by_pointer(read["audio_text_matching"], is_pool, is_pool.cumsum(dim=-1) - 1, num_examples, num_segments)
-    return Pairs(pooled.flatten(0, 1), frames.cls)
-
-
-def _sound_pairs(batch: Batch, config: PretrainingConfig, read: Mapping[str, Tensor], sounds: EncoderOutput) -> Pairs:
-    """The clips of sound that have most MASKAUDIO tokens, in order, and these; the other clips are further wrong answers.
+def _sound_pairs(batch: Batch, config: PretrainingConfig, read: Mapping[str, Tensor], sounds: EncoderOutput) -> Pairs | None:
+    """The clips of sound that have most MASKAUDIO tokens, in order, and these; the other clips are further wrong answers. None where no
+    sound is to be found.
 
     A share ``mask_rate`` of the clips; where fewer are masked, what is to find them is zero.
     """
     num_examples, _, num_segments = _sizes(batch)
     num_clips = num_segments * CLIPS_PER_SEGMENT
     num_targets = int(num_clips * config.mask_rate)
+    if not config.sounds_found:
+        return None
     is_mask = batch["text2audio"] == MASKAUDIO
     pooled, counts = sum_by_pointer(read["text2audio"], is_mask, batch["text2audio/audio_ptr"], num_examples, num_clips)
     order = counts.argsort(dim=1, descending=True, stable=True)[..., None]
@@ -277,7 +322,23 @@ def _span_pairs(
     most, sources = counts.flatten(0, 1)[chosen].max(dim=-1)
     found = torch.stack([vectors for vectors, _ in summed]).sum(dim=0).flatten(0, 1)[chosen]
     spans = model.encode_spans(batch["text_spans"].flatten(0, 1)[chosen])
-    return Pairs(found, spans, sources=torch.where(most > 0, sources, -1)), chosen
+    also = _neighbours(batch, num_spans, chosen) if config.adjacent_correct else None
+    return Pairs(found, spans, sources=torch.where(most > 0, sources, -1), also=also), chosen
+
+
+def _neighbours(batch: Batch, num_spans: int, chosen: Tensor) -> Tensor:
+    """(rows, rows): which of the chosen spans are of clips of sound directly beside one another, of one example."""
+    clips = chosen.new_full((len(batch["text_spans"]), num_spans), -(1 << 30))  # of words that are no clip's
+    for view in VIEWS:
+        for example, (tokens, clip, span) in enumerate(zip(*(batch[name].flatten(1) for name in _pointers(view)), strict=True)):
+            clips[example, span[tokens == MASK]] = clip[tokens == MASK]
+    examples = torch.arange(len(clips), device=clips.device)[:, None] << 16
+    places = (clips + examples).flatten()[chosen]
+    return ((places[:, None] - places[None, :]).abs() == 1) & (places >= 0)[:, None] & (places >= 0)[None, :]
+
+
+def _pointers(view: str) -> tuple[str, str, str]:
+    return view, f"{view}/audio_ptr", f"{view}/text_ptr"
 
 
 def span_scores(spans: Tensor, counts: Tensor, uniform: Tensor, *, rounded: bool) -> Tensor:

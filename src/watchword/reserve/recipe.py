@@ -37,7 +37,8 @@ class PretrainingProgram:
 
     @property
     def metrics(self) -> list[str]:
-        kinds = [] if self.held_out is None else ["frame", "sound", *(f"span_{source}" for source in SOURCES)]
+        sounds = ["sound"] if self.model.audio_encoder is not None and self.config.sounds_found else []
+        kinds = [] if self.held_out is None else ["frame", *sounds, *(f"span_{source}" for source in SOURCES)]
         return [f"held_out_{kind}_top1" for kind in kinds]
 
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
@@ -72,7 +73,7 @@ class PretrainingProgram:
         chunks = [own[start : start + _EXAMPLES_AT_ONCE] for start in range(0, len(own), _EXAMPLES_AT_ONCE)]
         gathered = [chunk for found in processes.gather([self._found(chunk) for chunk in chunks]) for chunk in found]
         results: dict[str, Any] = {"num_held_out": len(self.held_out)}
-        for kind in ("frame", "sound", "span"):
+        for kind in gathered[0] if gathered else ():
             parts = [chunk[kind] for chunk in gathered]
             queries, wanted, sources, answers, names = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
             right = (names[(queries @ answers.T).argmax(dim=1)] == wanted).all(dim=1).float()
@@ -86,7 +87,9 @@ class PretrainingProgram:
         batch = default_collate([self.held_out[0, place] for place in places])
         batch = self.prepare({name: values.to(self.model.contrastive_scales.device) for name, values in batch.items()})
         pairs = pretraining_pairs(self.model, batch, replace(self.config, spans_of_whole_batch=False), PretrainingDraws.of(batch))
-        found = {kind: _numbered(own, places.start << 32) for kind, own in (("frame", pairs.frames), ("sound", pairs.sounds))}
+        found = {
+            kind: _numbered(own, places.start << 32) for kind, own in (("frame", pairs.frames), ("sound", pairs.sounds)) if own is not None
+        }
         assert pairs.spans.sources is not None
         spans = batch["text_spans"].flatten(0, 1)[pairs.chosen]
         kept = (pairs.spans.sources >= 0) & (spans != PAD).any(dim=1)
