@@ -1,5 +1,6 @@
 """A small rendered world whose content is known exactly: shapes in colours that act, heard and told as they do.
 
+A clip shows one scene; a film is minutes of scenes with a narrator.
 For tests that a model learns at all, and for training the bundled models. Needs no torch.
 """
 

@@ -54,8 +54,8 @@ def film_captions(film: Film) -> list[Word]:
 def narrate(film: Film) -> Narration:
     """What is said over a film; the same film gives the same words.
 
-    Each phrase is said whole while its scene is on, but for `Film.off_time` of them, which begin up to 1.2 s before it or end as long after
-    it. Some scenes have their phrase alone. Words never overlap.
+    Each phrase is said whole while its scene is on, but for about `Film.off_time` of them (a little less, where two would want the same
+    time), which begin up to 1.2 s before it or end as long after it. Some scenes have their phrase alone. Words never overlap.
     """
     rng = generator(film.seed, _STREAM)
     bare = rng.random(len(film.scenes)) < _BARE

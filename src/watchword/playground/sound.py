@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -22,6 +23,14 @@ _LOUDNESS: Final = 0.5
 _HISS: Final = 0.002
 _FADE_SECONDS: Final = 0.03
 _INAUDIBLE_DECAYS: Final = 12
+_NOISE_SAMPLES: Final = 1 << 19
+
+
+@lru_cache(maxsize=2)
+def _noise_tile(num_samples: int) -> Samples:
+    tile = np.random.Generator(np.random.Philox(1)).standard_normal(num_samples, dtype=np.float32)
+    tile.flags.writeable = False
+    return tile
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,11 @@ class _Stage:
         return tone
 
     def noise(self, num_samples: int | None = None) -> Samples:
-        return self.rng.standard_normal(len(self.times) if num_samples is None else num_samples, dtype=np.float32)
+        """White noise, from a random place of a long stretch of it, since to draw it anew would take half of all time."""
+        num_samples = len(self.times) if num_samples is None else num_samples
+        tile = _noise_tile(max(_NOISE_SAMPLES, 2 * num_samples))
+        first = int(self.rng.integers(len(tile) - num_samples))
+        return tile[first : first + num_samples]
 
     def strike(self, seconds: float, frequency: float, decay_seconds: float, noise: float = 0.0) -> Samples:
         """Something hit at one time: a decaying tone, with a share of noise."""
