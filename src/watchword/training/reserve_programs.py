@@ -8,6 +8,8 @@ from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
+
 from .. import processes
 from ..datasets.film_records import film_records
 from ..datasets.records import RecordExamples, Records
@@ -15,12 +17,13 @@ from ..errors import ConfigError
 from ..fields import checked_fields
 from ..reserve import Reserve, ReserveConfig
 from ..reserve.examples import Pictures
+from ..reserve.initialisation import begin_small
 from ..reserve.masking import Masking
 from ..reserve.pretraining import PretrainingConfig
 from ..reserve.recipe import PretrainingProgram
 from ..reserve.shards import RecordShards
 from .loop import Program
-from .schema import FilmsData, PretrainingRecipe
+from .schema import FilmsData, PretrainingRecipe, ReserveBeginning
 
 __all__ = ["pretraining"]
 
@@ -40,9 +43,12 @@ def pretraining(recipe: PretrainingRecipe, beside: Path) -> tuple[Program, dict[
     def examples(records: Records, pictures: Pictures, seed: int) -> RecordExamples:
         return RecordExamples(records, grid=grid, masking=masking, pretraining=config, pictures=pictures, seed=seed)
 
+    data = examples(training, pictures, recipe.training.seed)
+    if recipe.beginning is not None and recipe.start is None:
+        _begin(model, data, recipe.beginning)
     program = PretrainingProgram(
         model,
-        examples(training, pictures, recipe.training.seed),
+        data,
         config=config,
         held_out=examples(held_out, Pictures.unchanged(), _HELD_OUT_SEED) if len(held_out) else None,
     )
@@ -68,6 +74,13 @@ def _model(recipe: PretrainingRecipe) -> Reserve:
     if model is not None:
         made.load_state_dict(model.state_dict())
     return made
+
+
+def _begin(model: Reserve, data: RecordExamples, beginning: ReserveBeginning) -> None:
+    some = [data[0, number] for number in range(min(beginning.num_records, len(data)))]
+    patches, clips = (torch.cat([torch.from_numpy(example[name]) for example in some]) for name in ("images", "audio_clips"))
+    clips = clips.reshape(-1, model.config.audio_frames, model.config.audio_features)
+    begin_small(model, patches, clips, whitening_floor=beginning.whitening, token_std=beginning.token_std, scale=beginning.scale)
 
 
 def _records(recipe: PretrainingRecipe, beside: Path) -> tuple[Records, Records]:

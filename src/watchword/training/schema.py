@@ -181,6 +181,15 @@ class SupervisedRecipe(Checked):
         return self
 
 
+class ReserveBeginning(Checked):
+    """How a small model begins, see ``watchword.reserve.initialisation.begin_small``; from ``num_records`` records."""
+
+    whitening: float = Field(default=0.01, gt=0)
+    token_std: float = Field(default=0.1, gt=0)
+    scale: float = Field(default=20.0, gt=0, le=100)
+    num_records: int = Field(default=200, gt=0)
+
+
 class RecordsData(Checked):
     """Records that ``watchword prepare`` wrote to ``folder``. What is held out is their validation part, ``num_held_out`` of it at most."""
 
@@ -204,15 +213,17 @@ class PretrainingRecipe(Checked):
     """Pretraining of MERLOT Reserve.
 
     ``model``: fields of ``ReserveConfig``; ``size`` in it names one of the paper's. ``start``: weights to go on from, as for
-    ``Reserve.from_pretrained``. ``grids``: where there are several processes, these in turn are the grids of their frames, all of as many
-    patches (adaptation to other resolutions); the saved model has the first. ``masking``, ``pictures``, ``pretraining``: fields of
-    ``Masking``, ``Pictures`` and ``PretrainingConfig``; ``pictures: adaptation`` draws them as for adaptation. A batch is of records.
+    ``Reserve.from_pretrained``. ``beginning``: for a small model without a start; without it one begins as the released did. ``grids``:
+    where there are several processes, these in turn are the grids of their frames, all of as many patches (adaptation to other
+    resolutions); the saved model has the first. ``masking``, ``pictures``, ``pretraining``: fields of ``Masking``, ``Pictures`` and
+    ``PretrainingConfig``; ``pictures: adaptation`` draws them as for adaptation. A batch is of records.
     """
 
     program: Literal["pretraining"]
     name: str = Field(min_length=1)
     model: dict[str, Any] = {}
     start: str | None = None
+    beginning: ReserveBeginning | None = None
     grids: tuple[tuple[int, int], ...] = ()
     masking: dict[str, Any] = {}
     pictures: dict[str, Any] | Literal["adaptation"] = {}

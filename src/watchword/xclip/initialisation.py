@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..layers.whitening import whitening
 from .model import XClip
 
 __all__ = ["begin_small", "sinusoid", "whiten_patches"]
@@ -48,14 +49,7 @@ def sinusoid(length: int, width: int) -> Tensor:
 
 @torch.no_grad()
 def whiten_patches(weight: Tensor, images: Tensor, floor: float) -> None:
-    """Fill a patch embedding (D, 3, P, P) so that the patches of ``images`` (B, 3, R, R) give about uncorrelated outputs of variance one.
-
-    Else the patch's mean colour drowns its edges. Directions whose variance is below ``floor``, noise mostly, are left small. The D
-    strongest directions are kept, turned by a random rotation.
-    """
+    """Fill a patch embedding (D, 3, P, P) so that it whitens the patches of ``images`` (B, 3, R, R), see ``layers.whitening``."""
     width, _, size, _ = weight.shape
     patches = F.unfold(images, size, stride=size).transpose(1, 2).flatten(0, 1)
-    variances, directions = torch.linalg.eigh(patches.T @ patches / len(patches))
-    kept = (directions / (variances.clamp(min=0) + floor).sqrt()).T.flip(0)[:width]
-    rotation = torch.linalg.qr(torch.randn(width, len(kept)))[0]
-    weight.copy_((rotation @ kept).view_as(weight))
+    weight.copy_(whitening(patches, width, floor).view_as(weight))
