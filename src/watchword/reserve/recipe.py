@@ -69,9 +69,7 @@ class PretrainingProgram:
         """
         if self.held_out is None:
             return {}
-        own = processes.share(len(self.held_out))
-        chunks = [own[start : start + _EXAMPLES_AT_ONCE] for start in range(0, len(own), _EXAMPLES_AT_ONCE)]
-        gathered = [chunk for found in processes.gather([self._found(chunk) for chunk in chunks]) for chunk in found]
+        gathered = [chunk for found in processes.gather([self._found(chunk) for chunk in self.chunks()]) for chunk in found]
         results: dict[str, Any] = {"num_held_out": len(self.held_out)}
         for kind in gathered[0] if gathered else ():
             parts = [chunk[kind] for chunk in gathered]
@@ -81,11 +79,20 @@ class PretrainingProgram:
             results |= {f"held_out_{name}_top1": 100 * float(rights.mean()) for name, rights in groups.items() if len(rights)}
         return results
 
+    def chunks(self) -> list[range]:
+        """This process's share of the held-out examples, some at a time."""
+        own = processes.share(len(self.held_out))
+        return [own[start : start + _EXAMPLES_AT_ONCE] for start in range(0, len(own), _EXAMPLES_AT_ONCE)]
+
+    def held_out_batch(self, places: range) -> dict[str, Tensor]:
+        """Some of the held-out examples as one batch on the model's device."""
+        batch = default_collate([self.held_out[0, place] for place in places])
+        return self.prepare({name: values.to(self.model.contrastive_scales.device) for name, values in batch.items()})
+
     def _found(self, places: range) -> dict[str, tuple[Tensor, ...]]:
         """Of some held-out examples, for each kind: vectors (n, width), the names (n, k) of what they are to find, what kind of sequence
         they are from (n,), and the candidates (m, width) with their names (m, k). On the CPU."""
-        batch = default_collate([self.held_out[0, place] for place in places])
-        batch = self.prepare({name: values.to(self.model.contrastive_scales.device) for name, values in batch.items()})
+        batch = self.held_out_batch(places)
         pairs = pretraining_pairs(self.model, batch, replace(self.config, spans_of_whole_batch=False), PretrainingDraws.of(batch))
         found = {
             kind: _numbered(own, places.start << 32) for kind, own in (("frame", pairs.frames), ("sound", pairs.sounds)) if own is not None

@@ -16,6 +16,7 @@ from ..datasets.records import RecordExamples, Records
 from ..errors import ConfigError
 from ..fields import checked_fields
 from ..reserve import Reserve, ReserveConfig
+from ..reserve.ablations import TokenProgram
 from ..reserve.examples import Pictures
 from ..reserve.initialisation import begin_small
 from ..reserve.masking import Masking
@@ -36,6 +37,7 @@ def pretraining(recipe: PretrainingRecipe, beside: Path) -> tuple[Program, dict[
     model = _model(recipe)
     masking, config = _made(Masking, recipe.masking, "masking"), _made(PretrainingConfig, recipe.pretraining, "pretraining")
     config = replace(config, mask_rate=masking.mask_rate)
+    masking = replace(masking, mask_tokens=recipe.objective == "masked_tokens")
     grid = model.config.grid
     pictures = Pictures.of_adaptation(grid) if recipe.pictures == "adaptation" else _made(Pictures, recipe.pictures, "pictures")
     training, held_out = _records(recipe, beside)
@@ -46,34 +48,34 @@ def pretraining(recipe: PretrainingRecipe, beside: Path) -> tuple[Program, dict[
     data = examples(training, pictures, recipe.training.seed)
     if recipe.beginning is not None and recipe.start is None:
         _begin(model, data, recipe.beginning)
-    program = PretrainingProgram(
-        model,
-        data,
-        config=config,
-        held_out=examples(held_out, Pictures.unchanged(), _HELD_OUT_SEED) if len(held_out) else None,
-    )
+    measured = examples(held_out, Pictures.unchanged(), _HELD_OUT_SEED) if len(held_out) else None
+    if recipe.objective == "spans":
+        program = PretrainingProgram(model, data, config=config, held_out=measured)
+    else:
+        program = TokenProgram(model, data, config=config, objective=recipe.objective, held_out=measured)
     return program, {"protocol": f"{len(held_out)} held-out records of {recipe.data.kind}"}
 
 
 def _model(recipe: PretrainingRecipe) -> Reserve:
     """The model as it begins, with the grid that is this process's."""
     values = dict(recipe.model)
-    if recipe.start is not None:
-        model = Reserve.from_pretrained(recipe.start)
-        if changed := values.keys() - {"grid"}:
-            raise ConfigError(f"model.{min(changed)} is decided by the weights of start; only the grid can change")
-        config = replace(model.config, weights=recipe.name, grid=tuple(values.get("grid", model.config.grid)))
+    start = None if recipe.start is None else Reserve.from_pretrained(recipe.start)
+    if start is not None and "size" not in values:
+        known = start.config.as_dict()
     else:
         known = ReserveConfig.named(values.pop("size", "base")).as_dict()
-        config, model = ReserveConfig.from_dict({**known, **values, "weights": recipe.name}), None
+    config = ReserveConfig.from_dict({**known, **values, "weights": recipe.name})
+    for name, value in {} if start is None else start.config.as_dict().items():
+        if getattr(config, name) != value and name not in ("grid", "weights"):
+            raise ConfigError(f"model.{name} is {getattr(config, name)}, but the weights of start have {value}; only the grid can change")
     if len({prod(grid) for grid in recipe.grids}) > 1:
         raise ConfigError("grids must all be of the same number of patches, or the processes' batches differ in length")
     if recipe.grids:
         config = replace(config, grid=recipe.grids[processes.rank() % len(recipe.grids)])
-    made = Reserve(config)
-    if model is not None:
-        made.load_state_dict(model.state_dict())
-    return made
+    model = Reserve(config)
+    if start is not None:
+        model.load_state_dict(start.state_dict())
+    return model
 
 
 def _begin(model: Reserve, data: RecordExamples, beginning: ReserveBeginning) -> None:

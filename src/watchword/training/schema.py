@@ -12,6 +12,7 @@ from ..datasets.annotations import Part, class_list, hash_annotations, read_anno
 from ..datasets.protocols import ProtocolName, ProtocolVideos, list_name, protocol_videos
 from ..datasets.splits import draw_shots
 from ..errors import ConfigError
+from ..reserve.ablations import Objective
 from ..xclip.augment import Augmentation
 from ..xclip.class_heads import HeadName
 from ..xclip.recipe import Trained
@@ -216,11 +217,13 @@ class PretrainingRecipe(Checked):
     ``Reserve.from_pretrained``. ``beginning``: for a small model without a start; without it one begins as the released did. ``grids``:
     where there are several processes, these in turn are the grids of their frames, all of as many patches (adaptation to other
     resolutions); the saved model has the first. ``masking``, ``pictures``, ``pretraining``: fields of ``Masking``, ``Pictures`` and
-    ``PretrainingConfig``; ``pictures: adaptation`` draws them as for adaptation. A batch is of records.
+    ``PretrainingConfig``; ``pictures: adaptation`` draws them as for adaptation. ``objective``: ``masked_tokens`` and ``decoder`` are the
+    paper's ablations without a span encoder, see ``reserve.ablations``. A batch is of records.
     """
 
     program: Literal["pretraining"]
     name: str = Field(min_length=1)
+    objective: Objective = "spans"
     model: dict[str, Any] = {}
     start: str | None = None
     beginning: ReserveBeginning | None = None
