@@ -59,6 +59,7 @@ USE = typer.Option(
 )
 SUBTITLES = typer.Option(None, "--subtitles", help="Subtitle file of the one video [default: beside or inside each video].")
 LANGUAGE = typer.Option(None, "--language", help="Of the subtitles, such as en.")
+TIMING = typer.Option(None, "--timing", metavar="FILE", help="Correct the times of words in automatic captions: see `train timing`.")
 AT = typer.Option(None, "--at", metavar="SECONDS", help="Ask about this moment [default: about each window of 40 seconds].")
 WINDOWS = typer.Option(False, "--windows", help="A timeline: the answer of each window of at most 8 segments of 5 seconds.")
 NO_VISION = typer.Option(False, "--no-vision", help="Answer without looking at the frames.")
@@ -81,6 +82,7 @@ def fill(
     use: Use = USE,
     subtitles: Path | None = SUBTITLES,
     language: str | None = LANGUAGE,
+    timing: Path | None = TIMING,
     at: float | None = AT,
     windows: bool = WINDOWS,
     no_vision: bool = NO_VISION,
@@ -111,6 +113,7 @@ def answer(
     use: Use,
     subtitles: Path | None,
     language: str | None,
+    timing: Path | None,
     at: float | None,
     windows: bool,
     no_vision: bool,
@@ -136,13 +139,15 @@ def answer(
     with warnings_as_notes():
         from ..report.fill_formats import result_row
         from ..reserve.filling import Filler
+        from ..reserve.timing import TimingRegressor
 
         jobs = read_jobs(arguments or [], questions, lists, at, statement)
         if subtitles is not None and len(jobs) > 1:
             raise InputError(f"--subtitles takes one video, but there are {len(jobs)}: answer them one by one")
         if subtitles is not None and use in (Use.frames, Use.sound):
             raise InputError(f"--use {use.value} looks at no subtitles: leave out --subtitles")
-        filler = Filler.from_pretrained(model, device=device, precision=precision.value)
+        regressor = None if timing is None else TimingRegressor.load(timing)
+        filler = Filler.from_pretrained(model, device=device, precision=precision.value, timing=regressor)
         run = describe(filler, model, lists, top=top, threshold=threshold, windows=windows, use=use.value, no_vision=no_vision, at=at)
         with progress(len(jobs), "answering") as advance:
             results = filler.run(

@@ -17,7 +17,8 @@ __all__ = ["train"]
 
 
 def train(
-    recipe: Path | None = typer.Argument(None, help="A recipe, such as recipes/playground_xclip.yaml."),
+    recipe: Path | None = typer.Argument(None, help="A recipe, such as recipes/playground_xclip.yaml; or the word `timing`."),
+    words: Path | None = typer.Argument(None, help="After `timing`: a CSV of words as captioned and as heard."),
     out: Path = typer.Option(..., "--out", "-o", help="Folder of the run; a run that was stopped there goes on."),
     labels_from: Path | None = typer.Option(
         None, "--labels-from", metavar="FOLDER", help="In place of a recipe: learn the classes of FOLDER, a folder of clips for each."
@@ -40,11 +41,16 @@ def train(
 
     The finished model is in OUT/model, the curves in OUT/metrics.jsonl and OUT/tensorboard; --labels-from also writes OUT/report.html and
     the recipe. Killed at any moment, the same command goes on from the last saved step and ends with the same weights. Under torchrun the
-    processes share each batch.
+    processes share each batch. `train timing WORDS` learns how captions mistime words, into OUT/timing.json.
     """
     if (recipe is None) == (labels_from is None):
         raise InputError("train takes a recipe or --labels-from FOLDER" + (", not both" if recipe else ""))
     check_folder(out)
+    if words is not None:
+        if str(recipe) != "timing":
+            raise InputError(f"train takes one recipe, but was also given {str(words)!r}")
+        _learn_timing(words, out, seed=seed)
+        return
     if labels_from is not None:
         if views is not None:
             raise InputError("--views goes with a recipe; for videos: watchword evaluate MODEL LIST --views")
@@ -69,6 +75,18 @@ def train(
         use = "fill VIDEO '... <mask> ...' --options ..." if chosen.program == "pretraining" else "tag CLIP --labels ..."
         note(f"the model is in {out / 'model'}: watchword {use} --model {shlex.quote(str(out / 'model'))}")
         print(json.dumps(results))
+
+
+def _learn_timing(words: Path, out: Path, *, seed: int) -> None:
+    from ..datasets.aligned_words import read_aligned_words
+    from ..tasks.timing import learn_timing
+
+    learned = learn_timing(read_aligned_words(words), seed=seed)
+    out.mkdir(parents=True, exist_ok=True)
+    learned.regressor.save(out / "timing.json")
+    note(f"wrote {out / 'timing.json'}, for --timing of fill and prepare")
+    numbers = {"num_words": learned.num_words, "num_held_out": learned.num_held_out}
+    print(json.dumps({**numbers, "error_seconds_before": round(learned.before, 4), "error_seconds": round(learned.after, 4)}))
 
 
 def _learn(folder: Path, out: Path, *, model: str | None, seed: int, device: str, progress: bool) -> None:

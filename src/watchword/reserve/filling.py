@@ -83,14 +83,22 @@ class Filler:
 
     @classmethod
     def from_pretrained(
-        cls, source: PathLike, *, device: str = "auto", precision: Precision = "float32", limits: Limits = DEFAULT_LIMITS, **options: Any
+        cls,
+        source: PathLike,
+        *,
+        device: str = "auto",
+        precision: Precision = "float32",
+        limits: Limits = DEFAULT_LIMITS,
+        timing: TimingRegressor | None = None,
+        **options: Any,
     ) -> Filler:
         """A filler with weights from ``source``; ``device`` ``auto`` takes a GPU if there is one.
 
         ``options`` and errors are those of ``Reserve.from_pretrained``.
         """
         target = find_device(device)
-        return cls(Reserve.from_pretrained(os.fspath(source), **options).to(target), precision=precision, limits=limits)
+        model = Reserve.from_pretrained(os.fspath(source), **options).to(target)
+        return cls(model, precision=precision, limits=limits, timing=timing)
 
     @property
     def device(self) -> torch.device:
