@@ -13,29 +13,6 @@ VOCABULARY = (
     "the", "cat", "sat", "on", "a", "warm", "mat", "and", "looked", "out", "at", "birds",
     "in", "trees", "while", "rain", "fell", "softly", "over", "green", "hills", "today",
 )  # fmt: skip
-    "the",
-    "cat",
-    "sat",
-    "on",
-    "a",
-    "warm",
-    "mat",
-    "and",
-    "looked",
-    "out",
-    "at",
-    "birds",
-    "in",
-    "trees",
-    "while",
-    "rain",
-    "fell",
-    "softly",
-    "over",
-    "green",
-    "hills",
-    "today",
-]
 
 
 def words_of(seconds: float, *, each: float = 0.4, start: float = 0.2, seed: int = 0) -> list[Word]:
