@@ -118,7 +118,7 @@ def _say(prepared: PreparedFolder) -> None:
 
     failed = [video for video in prepared.rejected if video.failed]
     for video in failed[:_SHOWN]:
-        note(f"failed: {printable(video.message)}")
+        note(f"failed: {printable(video.path)}: {printable(video.message)}")
     if len(failed) > _SHOWN:
         note(f"and {len(failed) - _SHOWN} more failed, see rejected.jsonl")
     manifest = prepared.manifest
