@@ -99,7 +99,11 @@ def test_the_number_of_processes_changes_nothing(videos: Path, expected: dict[st
 def test_ray_writes_the_same(videos: Path, expected: dict[str, bytes], tmp_path: Path) -> None:
     # Ray warns and leaves sockets open as it pleases, so it gets a process of its own.
     code = f"from pathlib import Path\nfrom datasets.test_record_folder import run\nrun(Path({str(videos)!r}), Path('out'), engine='ray')"
-    environment = os.environ | {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment = os.environ | {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
     environment.pop("RAY_ADDRESS", None)
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True, timeout=400)
     assert contents(tmp_path / "out") == expected

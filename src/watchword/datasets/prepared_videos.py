@@ -118,12 +118,17 @@ def _by_ray(function: Callable[[VideoJob], VideoOutcome], jobs: Sequence[VideoJo
     """The same on a Ray cluster: the one that is running, or one of this machine's cores."""
     try:
         import ray.data
+        import ray.exceptions
     except ImportError:
         raise MissingExtraError("engine ray needs Ray: pip install 'watchword[ray]', or leave out --engine") from None
     data = ray.data.from_items(
         [{"place": place, **asdict(job)} for place, job in enumerate(jobs)], override_num_blocks=min(len(jobs), 4096)
     )
-    rows = data.map(partial(_ray_row, function)).take_all()
+    try:
+        rows = data.map(partial(_ray_row, function)).take_all()
+    except ray.exceptions.RayError as error:  # a machine is lost, or a video kills its process again and again
+        problem = str(error).strip().splitlines()[-1][:300]
+        raise InputError(f"Ray gave up ({type(error).__name__}: {problem}): run it again, what is done stays done") from None
     rows.sort(key=lambda row: row["place"])
     return [VideoOutcome(**json.loads(row["outcome"])) for row in rows]
 
