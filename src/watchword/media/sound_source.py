@@ -34,6 +34,8 @@ _SEEKABLE = {"mov", "matroska", "mpegts", "avi"}
 _WORTH_A_SEEK_SECONDS = 10.0
 # Decoded before the part wanted: codecs and the resampler need some time to settle.
 _SETTLING_SECONDS = 1.0
+# Samples that come out at once: decoders give a thousand, and work on so few takes longer than resampling them.
+_PIECE_SAMPLES = 16384
 # How much earlier than stated the sound may end before it counts as cut.
 _CUT_SECONDS = 0.5
 # What FFmpeg assumes where a file gives only the number of channels, as WAV and AVI often do.
@@ -157,6 +159,7 @@ class _Stretch:
                 # Without this maximum FFmpeg lets float sound grow: two equal channels would come out 1.4 times as loud.
                 self.graph.add("aresample", f"{rate}:rematrix_maxval=1"),
                 self.graph.add("aformat", f"sample_fmts=flt:channel_layouts=mono:sample_rates={rate}"),
+                self.graph.add("asetnsamples", f"{_PIECE_SAMPLES}:p=0"),
                 self.graph.add("abuffersink"),
             ).configure()
         except (av.error.FFmpegError, ValueError):

@@ -131,7 +131,7 @@ def prepare_video(
     except _LeftOut as left_out:
         return Rejected(left_out.reason, left_out.message)
     except MediaError as error:
-        return Rejected(error.reason, str(error), failed=True)
+        return Rejected(error.reason, error.message, failed=True)
     except (InputError, OSError) as error:
         return Rejected("unusable", " ".join(str(error).split()), failed=True)
 

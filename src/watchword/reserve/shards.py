@@ -25,8 +25,8 @@ from ..files import replacing, write_text
 from .records import FORMAT_VERSION, Record, members_of, record_from
 
 __all__ = [
-    "MANIFEST", "RECORDS_A_SHARD", "Manifest", "RecordShards", "ShardEntry", "Split", "members_in", "record_key", "shard_name",
-    "split_number", "write_shard",
+    "MANIFEST", "RECORDS_A_SHARD", "Manifest", "RecordShards", "ShardEntry", "Split",
+    "members_in", "read_index", "record_key", "shard_name", "split_number", "write_archive", "write_shard",
 ]  # fmt: skip
 
 Split = Literal["train", "validation"]
@@ -107,10 +107,10 @@ def record_key(shard: str, number: int) -> str:
     return f"{shard}_{number:03}"
 
 
-def write_shard(folder: Path, name: str, records: Iterable[Record]) -> ShardEntry:
-    """Write `name`.tar and its index, each whole or not at all, the index last: where it is, both are complete."""
+def write_archive(path: Path, records: Iterable[Record]) -> tuple[list[int], str]:
+    """Write records to a tar archive, whole or not at all: (edges of the records in bytes, and the end of the file; SHA-256)."""
     digest, edges = hashlib.sha256(), [0]
-    with replacing(folder / f"{name}.tar") as beside, beside.open("wb") as file:
+    with replacing(path) as beside, beside.open("wb") as file:
         for record in records:
             for member, content in members_of(record):
                 for part in (_header(member, len(content)), content, bytes(-len(content) % _BLOCK)):
@@ -120,8 +120,13 @@ def write_shard(folder: Path, name: str, records: Iterable[Record]) -> ShardEntr
         end = bytes(2 * _BLOCK + -(edges[-1] + 2 * _BLOCK) % tarfile.RECORDSIZE)
         file.write(end)
         digest.update(end)
-        num_bytes = file.tell()
-    entry = ShardEntry(name=name, num_records=len(edges) - 1, num_bytes=num_bytes, sha256=digest.hexdigest())
+        return [*edges, file.tell()], digest.hexdigest()
+
+
+def write_shard(folder: Path, name: str, records: Iterable[Record]) -> ShardEntry:
+    """Write `name`.tar and its index, each whole or not at all, the index last: where it is, both are complete."""
+    (*edges, num_bytes), sha256 = write_archive(folder / f"{name}.tar", records)
+    entry = ShardEntry(name=name, num_records=len(edges) - 1, num_bytes=num_bytes, sha256=sha256)
     write_text(folder / f"{name}.index.json", json.dumps({"shard": entry.model_dump(), "edges": edges}, separators=(",", ":")) + "\n")
     return entry
 
@@ -163,14 +168,17 @@ def _small_file(path: Path, most: int) -> bytes:
 
 
 def members_in(data: memoryview, where: str) -> Iterator[tuple[str, memoryview]]:
-    """(name, content) of the plain files of a stretch of a tar archive. Nothing is copied, and no name is used as a path.
+    """(name, content) of the plain files of a tar archive, or of a stretch of one. Nothing is copied, and no name is used as a path.
 
     Raises InputError, which begins with `where`, for what is no whole member.
     """
     position = 0
     while position < len(data):
+        block = bytes(data[position : position + _BLOCK])
+        if position and not any(block):  # the end of the archive
+            return
         try:
-            member = tarfile.TarInfo.frombuf(bytes(data[position : position + _BLOCK]), "utf-8", "strict")
+            member = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
         except (tarfile.TarError, ValueError) as error:
             raise InputError(f"{where}: no tar member at byte {position} ({error}); fetch or write the shard again") from None
         begin = position + _BLOCK
