@@ -159,7 +159,7 @@ def test_damage_inside_pictures_is_found_by_decoding(tmp_path: Path) -> None:
     assert found(check_videos(source)) == set()
     check = check_videos(source, decode=True, num_workers=1)
     assert found(check) == {("damaged", "inside.avi", None)} and check.num_readable == 2
-    assert check.problems[0].message == "1 frames are damaged in part"
+    assert check.problems[0].message == "1 frame is damaged in part"
 
 
 def test_what_is_held_out_as_well(clips: Path, tmp_path: Path) -> None:

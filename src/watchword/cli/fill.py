@@ -146,6 +146,8 @@ def answer(
             raise InputError(f"--subtitles takes one video, but there are {len(jobs)}: answer them one by one")
         if subtitles is not None and use in (Use.frames, Use.sound):
             raise InputError(f"--use {use.value} looks at no subtitles: leave out --subtitles")
+        if subtitles is not None and not subtitles.exists():
+            raise InputError(f"--subtitles: there is no file {str(subtitles)!r}")
         regressor = None if timing is None else TimingRegressor.load(timing)
         filler = Filler.from_pretrained(model, device=device, precision=precision.value, timing=regressor)
         run = describe(filler, model, lists, top=top, threshold=threshold, windows=windows, use=use.value, no_vision=no_vision, at=at)

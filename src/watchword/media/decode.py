@@ -18,6 +18,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
+from watchword.counted import counted
 from watchword.media.errors import MediaError, NoDecodableFramesError, NoVideoError, UnreadableFileError
 from watchword.media.index import FrameIndex, Int64Array, decoded, index_by_decoding, index_packets, is_intra
 from watchword.media.limits import Limits
@@ -156,7 +157,7 @@ class Session:
             return index
         if len(gone) == len(index):
             raise NoDecodableFramesError(self.path, "no frame of the video can be decoded", stream=self.stream.index)
-        warning = f"{len(gone)} damaged frames cannot be decoded and are left out"
+        warning = f"{counted(len(gone), 'damaged frame')} left out that cannot be decoded"
         times = np.delete(index.times, gone)
         return replace(
             index,

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation
 
+from watchword.counted import counted
 from watchword.errors import InputError
 from watchword.media.decode import Session
 from watchword.media.errors import LimitError
@@ -151,13 +152,13 @@ class VideoReader:
     def warnings(self) -> list[str]:
         found = list(self._index.warnings) if self._index is not None else []
         if self._num_errors:
-            found.append(f"{self._num_errors} times the decoder met damaged data")
+            found.append(f"the decoder met damaged data {counted(self._num_errors, 'time')}")
         if self._substitutes:
-            found.append(f"{len(self._substitutes)} damaged frames replaced by the nearest that can be decoded")
+            found.append(f"{counted(len(self._substitutes), 'damaged frame')} replaced by the nearest that can be decoded")
         if self._num_painted_over:
-            found.append(f"{self._num_painted_over} frames are damaged in part")
+            found.append(f"{counted(self._num_painted_over, 'frame is', 'frames are')} damaged in part")
         if self._left_out:
-            found.append(f"{len(self._left_out)} damaged frames left out")
+            found.append(f"{counted(len(self._left_out), 'damaged frame')} left out")
         return found
 
     def read(self, indices: Sequence[int] | Int64Array, *, size: Size = None, transform: Transform | None = None) -> Frames:

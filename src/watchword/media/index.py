@@ -20,6 +20,7 @@ from av.packet import Packet
 from av.video.frame import PictureType, VideoFrame
 from av.video.stream import VideoStream
 
+from watchword.counted import counted
 from watchword.media.errors import LimitError, NoDecodableFramesError
 from watchword.media.limits import Limits
 from watchword.media.opening import Path
@@ -208,7 +209,7 @@ def index_by_decoding(
     if not pts:
         raise NoDecodableFramesError(path, "no frame of the video can be decoded", stream=stream.index)
     times = _mend_times(np.frombuffer(pts, np.int64), duration or 1, "avi" in container.format.name.split(","))
-    warnings = [f"{errors} damaged packets gave no frame"] if errors else []
+    warnings = [f"{counted(errors, 'damaged packet')} gave no frame"] if errors else []
     back = np.flatnonzero(np.diff(times) * float(stream.time_base or 0) < -_BACK_SECONDS)
     if len(back):
         warnings.append(f"times start anew at frame {back[0] + 1}: what comes after has no time of its own, only numbers")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from watchword.counted import counted
 from watchword.errors import InputError
 from watchword.media.errors import LimitError, NoAudioError, NoDecodableFramesError, NoDecoderError, NoVideoError
 from watchword.media.frames import VideoReader
@@ -199,7 +200,7 @@ def _blocks(source: SoundSource, pieces: Iterable[Piece], rate: int, start: floa
             position = index
     total = position if num_samples is None else num_samples
     if source.num_faults:
-        source.warnings.append(f"{source.num_faults} damaged packets of sound left out")
+        source.warnings.append(f"{counted(source.num_faults, 'damaged packet')} of sound left out")
     if source.stream is not None and source.num_frames == 0:
         source.warnings.append("nothing of the sound can be decoded")
     while first + block < total:
