@@ -15,6 +15,12 @@ from .notes import check_folder, note, warnings_as_notes, write_beside
 
 __all__ = ["train"]
 
+COMMANDS = {
+    "image_text": "tag CLIP --labels ...",
+    "supervised": "tag CLIP --labels ...",
+    "pretraining": "fill VIDEO '... <mask> ...' --options ...",
+}
+
 
 def train(
     recipe: Path | None = typer.Argument(None, help="A recipe, such as recipes/playground_xclip.yaml; or the word `timing`."),
@@ -72,8 +78,8 @@ def train(
             return
         results = run(chosen, out, progress=not quiet, report=note)
     if is_first():
-        use = "fill VIDEO '... <mask> ...' --options ..." if chosen.program == "pretraining" else "tag CLIP --labels ..."
-        note(f"the model is in {out / 'model'}: watchword {use} --model {shlex.quote(str(out / 'model'))}")
+        command = COMMANDS.get(chosen.program)
+        note(f"the model is in {out / 'model'}" + (f": watchword {command} --model {shlex.quote(str(out / 'model'))}" if command else ""))
         print(json.dumps(results))
 
 

@@ -18,7 +18,7 @@ from .model import Reserve
 from .names import released_name, released_shape
 from .pretraining import SOURCES, Pairs, PretrainingConfig, PretrainingDraws, pretraining_loss, pretraining_pairs
 
-__all__ = ["PretrainingProgram", "decays", "parameter_groups"]
+__all__ = ["PretrainingProgram", "count_parameters", "decays", "parameter_groups"]
 
 SMALL = 4096  # numbers; what has no more stays free in finetuning
 _EXAMPLES_AT_ONCE = 16  # when measuring
@@ -50,7 +50,7 @@ class PretrainingProgram:
         )
 
     def trained_parameters(self) -> str:
-        return f"training {sum(parameter.numel() for parameter in self.model.parameters()) / 1e6:.2f} million parameters"
+        return count_parameters(self.model)
 
     def checkpoint_activations(self) -> None:
         self.model.checkpoint_activations()
@@ -115,6 +115,11 @@ def _numbered(pairs: Pairs, first: int) -> tuple[Tensor, ...]:
     answers = pairs.y if pairs.extra is None else torch.cat([pairs.y, pairs.extra])
     names = torch.arange(first, first + len(answers), device=answers.device)[:, None]
     return pairs.x, names[: len(pairs.x)], names.new_zeros(len(pairs.x)), answers, names
+
+
+def count_parameters(model: nn.Module) -> str:
+    """In words, how many parameters learn, where all do."""
+    return f"training {sum(parameter.numel() for parameter in model.parameters()) / 1e6:.2f} million parameters"
 
 
 def decays(shape: Sequence[int], *, finetuning: bool = False) -> bool:

@@ -16,8 +16,8 @@ from ..launched import is_first
 from .claims import claim
 from .loop import Program, train
 from .parallel import in_turn, joined
-from .reserve_programs import pretraining
-from .schema import Checked, ImageTextRecipe, Recipe, SupervisedRecipe, VideosData
+from .reserve_programs import choices, pretraining
+from .schema import Checked, ImageTextRecipe, PretrainingRecipe, Recipe, SupervisedRecipe, VideosData
 from .tiny import shrink
 from .xclip_programs import check_evaluated, evaluate, image_text, supervised
 
@@ -115,7 +115,9 @@ def _program(recipe: Recipe, beside: Path) -> tuple[Program, dict[str, Any]]:
     """The program, and what its results are measured on."""
     if isinstance(recipe, ImageTextRecipe):
         return image_text(recipe, beside)
-    return supervised(recipe, beside) if isinstance(recipe, SupervisedRecipe) else pretraining(recipe, beside)
+    if isinstance(recipe, SupervisedRecipe):
+        return supervised(recipe, beside)
+    return pretraining(recipe, beside) if isinstance(recipe, PretrainingRecipe) else choices(recipe, beside)
 
 
 def _claim(recipe: Recipe, folder: Path) -> None:

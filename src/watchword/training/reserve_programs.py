@@ -12,11 +12,13 @@ import torch
 
 from .. import processes
 from ..datasets.film_records import film_records
+from ..datasets.playground_questions import PlaygroundQuestions
 from ..datasets.records import RecordExamples, Records
 from ..errors import ConfigError
 from ..fields import checked_fields
 from ..reserve import Reserve, ReserveConfig
 from ..reserve.ablations import TokenProgram
+from ..reserve.choices import ChoiceProgram, for_choices
 from ..reserve.examples import Pictures
 from ..reserve.initialisation import begin_small
 from ..reserve.masking import Masking
@@ -24,9 +26,9 @@ from ..reserve.pretraining import PretrainingConfig
 from ..reserve.recipe import PretrainingProgram
 from ..reserve.shards import RecordShards
 from .loop import Program
-from .schema import FilmsData, PretrainingRecipe, ReserveBeginning
+from .schema import ChoicesRecipe, FilmsData, PretrainingRecipe, ReserveBeginning
 
-__all__ = ["pretraining"]
+__all__ = ["choices", "pretraining"]
 
 T = TypeVar("T")
 _HELD_OUT_SEED = 1000
@@ -54,6 +56,16 @@ def pretraining(recipe: PretrainingRecipe, beside: Path) -> tuple[Program, dict[
     else:
         program = TokenProgram(model, data, config=config, objective=recipe.objective, held_out=measured)
     return program, {"protocol": f"{len(held_out)} held-out records of {recipe.data.kind}"}
+
+
+def choices(recipe: ChoicesRecipe, beside: Path) -> tuple[Program, dict[str, Any]]:
+    """The program, and what its results are measured on."""
+    pretrained = Reserve.from_pretrained(recipe.start) if recipe.start else Reserve(ReserveConfig.from_dict(recipe.model))
+    model, data = for_choices(pretrained, recipe.name), recipe.data
+    sizes: dict[str, Any] = dict(grid=model.config.grid, frame_size=data.frame_size, cache_folder=beside / "cache")
+    training = PlaygroundQuestions(data.num_stills, seed=data.seed, **sizes)
+    held_out = PlaygroundQuestions(data.num_held_out, seed=data.seed + 1, **sizes)
+    return ChoiceProgram(model, training, held_out=held_out), {"protocol": f"playground questions, seed {data.seed + 1}"}
 
 
 def _model(recipe: PretrainingRecipe) -> Reserve:

@@ -19,8 +19,8 @@ from ..xclip.recipe import Trained
 from .settings import TrainingSettings
 
 __all__ = [
-    "Checked", "ClipsData", "EvaluationData", "FilmsData", "ImageTextRecipe", "PretrainingRecipe", "Recipe", "RecordsData", "StillsData",
-    "SupervisedRecipe", "VideosData",
+    "Checked", "ChoicesRecipe", "ClipsData", "EvaluationData", "FilmsData", "ImageTextRecipe", "PretrainingRecipe", "QuestionsData",
+    "Recipe", "RecordsData", "ReserveBeginning", "StillsData", "SupervisedRecipe", "VideosData",
 ]  # fmt: skip
 
 
@@ -235,4 +235,27 @@ class PretrainingRecipe(Checked):
     training: TrainingSettings
 
 
-Recipe = ImageTextRecipe | SupervisedRecipe | PretrainingRecipe
+class QuestionsData(Checked):
+    """Multiple choice about stills of the playground; those that show one shape are asked about."""
+
+    kind: Literal["playground_questions"]
+    num_stills: int = Field(gt=0)
+    num_held_out: int = Field(gt=0)
+    frame_size: int = Field(default=64, ge=16)
+    seed: int = Field(default=0, ge=0)
+
+
+class ChoicesRecipe(Checked):
+    """Finetuning of MERLOT Reserve on multiple choice about single frames. ``start``: pretrained weights, as for
+    ``Reserve.from_pretrained``; None begins with random weights of the sizes that ``model`` says (fields of ``ReserveConfig``).
+    """
+
+    program: Literal["choices"]
+    name: str = Field(min_length=1)
+    model: dict[str, Any] = {}
+    start: str | None = None
+    data: QuestionsData
+    training: TrainingSettings
+
+
+Recipe = ImageTextRecipe | SupervisedRecipe | PretrainingRecipe | ChoicesRecipe

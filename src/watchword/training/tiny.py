@@ -44,6 +44,10 @@ def shrink(values: dict[str, Any]) -> dict[str, Any]:
     tiny = deepcopy(values)
     if tiny.get("program") == "pretraining":
         return _shrink_pretraining(tiny)
+    if tiny.get("program") == "choices":
+        data = {"kind": "playground_questions", "num_stills": 32, "num_held_out": 24, "frame_size": 32}
+        small = _shrink_training(tiny.get("training", {}))
+        return tiny | {"start": None, "model": _RESERVE_SIZES, "data": data, "training": small}
     model, data, training = (tiny.get(key) or {} for key in ("model", "data", "training"))
     expanded = str(tiny.pop("start", None)).startswith(PREFIX) or "architecture" in model
     tiny.pop("evaluations", None)
