@@ -6,15 +6,19 @@ import multiprocessing
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 from filelock import FileLock
 
 from ..playground import sample_film
+from ..playground.documents import documents
 from ..playground.world import Split
 from ..reserve.draws import record_draws
 from ..reserve.grouping import group_segments
+from ..reserve.packing import pack_documents
 from ..reserve.pictures import store_frame, store_spectrogram
 from ..reserve.records import Record, RecordSegment, RecordVideo
 from ..reserve.shards import MANIFEST, RECORDS_A_SHARD, Manifest, RecordShards, ShardEntry, record_key, shard_name, write_shard
@@ -24,21 +28,27 @@ from .playground_films import FilmSegment, film_segments
 
 __all__ = ["film_records"]
 
+Stretch = npt.NDArray[np.int32]
+
 _JPEG_QUALITY = 95  # of frames so small that the default would blur them
 
 
-def film_records(num_films: int, *, split: Split, num_segments: int, frame_size: int, seed: int, cache_folder: Path) -> RecordShards:
-    """Records of ``num_segments`` segments of so many films, all of them in the train part. What another version of the world has left in
-    ``cache_folder`` is not taken for this one's.
+def film_records(
+    num_films: int, *, split: Split, num_segments: int, frame_size: int, seed: int, cache_folder: Path, text_length: int = 0
+) -> RecordShards:
+    """Records of ``num_segments`` segments of so many films, all of them in the train part; with a ``text_length`` each has two stretches
+    of so many tokens of ``playground.documents``. What another version of the world has left in ``cache_folder`` is not taken for this one's.
     """
-    name = f"films-{split}-{num_films}x{frame_size}-{num_segments}-seed{seed}-{world_hash()}"
+    text = f"-text{text_length}" if text_length else ""
+    name = f"films-{split}-{num_films}x{frame_size}-{num_segments}{text}-seed{seed}-{world_hash()}"
     folder = cache_folder / name
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):  # runs side by side want the same films: one renders, the others wait
         if not (folder / MANIFEST).exists():
             render = partial(_render, split=split, frame_size=frame_size, seed=seed)
             with multiprocessing.get_context("spawn").Pool() as pool:
-                shards = _written(folder, pool.imap(render, range(num_films)), num_segments, seed)
+                stretches = pack_documents(documents(seed, split=split), length=text_length) if text_length else repeat(None)
+                shards = _written(folder, pool.imap(render, range(num_films)), stretches, num_segments, seed)
             Manifest(num_segments=num_segments, train=shards, validation=[]).write(folder)
     return RecordShards(folder)
 
@@ -74,7 +84,9 @@ def _kept(segment: FilmSegment, film: str) -> RecordSegment:
     )
 
 
-def _written(folder: Path, films: Iterator[list[RecordSegment]], num_segments: int, seed: int) -> list[ShardEntry]:
+def _written(
+    folder: Path, films: Iterator[list[RecordSegment]], stretches: Iterator[Stretch | None], num_segments: int, seed: int
+) -> list[ShardEntry]:
     """Shards of the films' segments, grouped as those of any videos."""
     waiting: dict[int, list[RecordSegment]] = {}
 
@@ -87,14 +99,17 @@ def _written(folder: Path, films: Iterator[list[RecordSegment]], num_segments: i
     shards: list[ShardEntry] = []
     while group := list(islice(groups, RECORDS_A_SHARD)):
         name = shard_name("train", len(shards))
-        records = (_record(record_key(name, i), [(film, waiting[film][place]) for film, place in own]) for i, own in enumerate(group))
+        records = []
+        for number, places in enumerate(group):
+            text = [stretch for stretch in islice(stretches, 2) if stretch is not None]
+            records.append(_record(record_key(name, number), [(film, waiting[film][place]) for film, place in places], text))
         shards.append(write_shard(folder, name, records))
     return shards
 
 
-def _record(key: str, places: list[tuple[int, RecordSegment]]) -> Record:
+def _record(key: str, places: list[tuple[int, RecordSegment]], text: list[Stretch]) -> Record:
     numbers: list[int] = []
     for i, (film, _) in enumerate(places):
         numbers.append(numbers[-1] + (film != places[i - 1][0]) if numbers else 0)
     segments = tuple(replace(segment, video_src_index=number) for number, (_, segment) in zip(numbers, places, strict=True))
-    return Record(key, segments, (RecordVideo(),) * (numbers[-1] + 1))
+    return Record(key, segments, (RecordVideo(),) * (numbers[-1] + 1), np.stack(text) if text else None)

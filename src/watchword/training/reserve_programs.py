@@ -100,7 +100,9 @@ def _begin(model: Reserve, data: RecordExamples, beginning: ReserveBeginning) ->
 def _records(recipe: PretrainingRecipe, beside: Path) -> tuple[Records, Records]:
     data, cache = recipe.data, beside / "cache"
     if isinstance(data, FilmsData):
-        sizes: dict[str, Any] = dict(num_segments=data.segments_per_record, frame_size=data.frame_size, cache_folder=cache)
+        sizes: dict[str, Any] = dict(
+            num_segments=data.segments_per_record, frame_size=data.frame_size, text_length=data.text_length, cache_folder=cache
+        )
         training = film_records(data.num_films, split="train", seed=data.seed, **sizes)
         # A film of 24 scenes makes three records or more.
         held_out = film_records(max(1, -(-data.num_held_out // 3)), split="unseen", seed=data.seed + 1, **sizes)

@@ -200,12 +200,15 @@ class RecordsData(Checked):
 
 
 class FilmsData(Checked):
-    """Records rendered from long narrated films of the playground; ``num_held_out`` records of films of their own are held out."""
+    """Records rendered from long narrated films of the playground; ``num_held_out`` records of films of their own are held out. With a
+    ``text_length`` they have stretches of so many tokens of texts about the world.
+    """
 
     kind: Literal["playground_films"]
     num_films: int = Field(gt=0)
     segments_per_record: int = Field(default=8, gt=0)
     num_held_out: int = Field(default=64, ge=0)
+    text_length: int = Field(default=0, ge=0)
     frame_size: int = Field(default=64, ge=16)
     seed: int = Field(default=0, ge=0)
 
