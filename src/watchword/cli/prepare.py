@@ -49,7 +49,7 @@ def prepare(
     transcribe: str = typer.Option("", "--transcribe", metavar="MODEL", help="Whisper weights for videos without subtitles."),
     spectrogram: Picture = typer.Option(Picture.png, "--spectrogram", help="How sound is stored; jpeg as released."),
     seed: int = typer.Option(0, "--seed", min=0),
-    jobs: int | None = typer.Option(None, "--jobs", "-j", min=1, help="Processes [default: all cores]."),
+    jobs: int | None = typer.Option(None, "--jobs", "-j", min=0, help="Processes [default: all cores]; 0: this one alone."),
     engine: Engine = typer.Option(Engine.local, "--engine", help="ray: on a Ray cluster that sees the same files."),
     keep_work: bool = typer.Option(False, "--keep-work", help="Keep what was made of each video, in OUT/work."),
 ) -> None:

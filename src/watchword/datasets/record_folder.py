@@ -76,6 +76,7 @@ class FolderSettings:
         """Plain values for JSON. Of a file of word timing its hash counts, not its name."""
         values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         if self.videos.timing:
+            check_available(VideoSettings(timing=self.videos.timing))
             values["videos"]["timing"] = hashlib.sha256(Path(self.videos.timing).read_bytes()).hexdigest()
         return values
 
