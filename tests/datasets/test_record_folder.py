@@ -187,7 +187,7 @@ def test_a_finished_folder_is_left_alone_and_other_settings_are_refused(videos: 
     run(videos, out)
     before = {path: path.stat().st_mtime_ns for path in out.iterdir() if path.name != ".lock"}
     again = run(videos, out)
-    assert again.was_done and [video.reason for video in again.rejected] == ["not_media", "no_subtitles"]
+    assert again.was_done and [(video.reason, video.failed) for video in again.rejected] == [("not_media", True), ("no_subtitles", False)]
     for settings, what in [
         (replace(SETTINGS, num_segments=2), "num_segments was 4, now 2"),
         (replace(SETTINGS, videos=VideoSettings(min_words=1)), "min_words was 0, now 1"),
@@ -236,6 +236,13 @@ def test_too_little_text_is_an_error_and_videos_are_not_done_again(videos: Path,
     texts = [record.web_text for record in RecordShards(out)]
     assert all(text is not None and text.shape == (2, 128) for text in texts)
     assert len({text.tobytes() for text in texts if text is not None}) < 4  # it repeats
+
+
+def test_wrong_text_is_said_before_any_video(videos: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"content": "x"}\n')
+    with pytest.raises(InputError, match=r"a\.jsonl', line 1"):
+        prepare([videos], tmp_path / "out", SETTINGS, text=tmp_path, num_processes=0)
+    assert not (tmp_path / "out" / "work").exists()
 
 
 def test_without_text_records_have_none(videos: Path, tmp_path: Path) -> None:
