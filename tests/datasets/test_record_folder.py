@@ -12,14 +12,19 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from filelock import FileLock
 
 from talking_clips import write_talk, write_talks
+from watchword.datasets.prepared_videos import VideoOutcome
 from watchword.datasets.record_folder import FolderSettings, PreparedFolder, prepare
+from watchword.datasets.record_plan import make_plan
 from watchword.errors import ConfigError, InputError
+from watchword.reserve.documents import open_stretches, write_stretches
 from watchword.reserve.preparing import VideoSettings
 from watchword.reserve.records import Record
 from watchword.reserve.shards import RecordShards, split_number
@@ -236,6 +241,19 @@ def test_too_little_text_is_an_error_and_videos_are_not_done_again(videos: Path,
     texts = [record.web_text for record in RecordShards(out)]
     assert all(text is not None and text.shape == (2, 128) for text in texts)
     assert len({text.tobytes() for text in texts if text is not None}) < 4  # it repeats
+
+
+def test_records_carry_the_text_in_order(videos: Path, expected: dict[str, bytes], tmp_path: Path) -> None:
+    run(videos, tmp_path / "out")
+    write_stretches([videos / "text.txt"], tmp_path / "text", 8, length=32, seed=0)
+    texts = [record.web_text for record in RecordShards(tmp_path / "out")]
+    assert np.array_equal(np.concatenate(texts), open_stretches(tmp_path / "text", 32))
+
+
+def test_records_are_shuffled(tmp_path: Path) -> None:
+    plan = make_plan([VideoOutcome("a.mp4", "a", 1600, 8000.0, "a.tar")], tmp_path, replace(SETTINGS, num_segments=16), None)
+    firsts = [segments[0] for shard in plan.shards for ((_, segments),) in shard.records]
+    assert len(set(firsts)) == 100 and sum(other - one == 16 for one, other in pairwise(firsts)) < 10
 
 
 def test_wrong_text_is_said_before_any_video(videos: Path, tmp_path: Path) -> None:

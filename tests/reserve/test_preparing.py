@@ -240,6 +240,7 @@ def test_frames_too_many_to_keep_are_the_same_decoded_twice(tmp_path: Path, monk
     write_talk(tmp_path / "talk.mkv", seconds=60)
     kept = prepared(tmp_path / "talk.mkv")
     monkeypatch.setattr(pictures, "_MAX_KEPT_BYTES", 0)
+    monkeypatch.setattr(pictures, "_FRAMES_AT_ONCE", 3)
     assert members_of(prepared(tmp_path / "talk.mkv")) == members_of(kept)
 
 
