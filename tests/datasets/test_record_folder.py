@@ -103,7 +103,7 @@ def test_the_number_of_processes_changes_nothing(videos: Path, expected: dict[st
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed: watchword[ray]")
 def test_ray_writes_the_same(videos: Path, expected: dict[str, bytes], tmp_path: Path) -> None:
     # Ray warns and leaves sockets open as it pleases, so it gets a process of its own.
-    code = f"from pathlib import Path\nfrom datasets.test_record_folder import run\nrun(Path({str(videos)!r}), Path('out'), engine='ray')"
+    code = f"from pathlib import Path\nfrom test_record_folder import run\nrun(Path({str(videos)!r}), Path('out'), engine='ray')"
     environment = os.environ | {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",
@@ -117,7 +117,7 @@ def test_ray_writes_the_same(videos: Path, expected: dict[str, bytes], tmp_path:
 KILLED = """
 import sys
 from pathlib import Path
-from datasets.test_record_folder import run
+from test_record_folder import run
 print("ready", flush=True)
 run(Path(sys.argv[1]), Path(sys.argv[2]), num_processes=int(sys.argv[3]))
 """
