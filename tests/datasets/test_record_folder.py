@@ -12,14 +12,19 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from filelock import FileLock
 
 from talking_clips import write_talk, write_talks
+from watchword.datasets.prepared_videos import VideoOutcome
 from watchword.datasets.record_folder import FolderSettings, PreparedFolder, prepare
+from watchword.datasets.record_plan import make_plan
 from watchword.errors import ConfigError, InputError
+from watchword.reserve.documents import open_stretches, write_stretches
 from watchword.reserve.preparing import VideoSettings
 from watchword.reserve.records import Record
 from watchword.reserve.shards import RecordShards, split_number
@@ -98,7 +103,7 @@ def test_the_number_of_processes_changes_nothing(videos: Path, expected: dict[st
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed: watchword[ray]")
 def test_ray_writes_the_same(videos: Path, expected: dict[str, bytes], tmp_path: Path) -> None:
     # Ray warns and leaves sockets open as it pleases, so it gets a process of its own.
-    code = f"from pathlib import Path\nfrom datasets.test_record_folder import run\nrun(Path({str(videos)!r}), Path('out'), engine='ray')"
+    code = f"from pathlib import Path\nfrom test_record_folder import run\nrun(Path({str(videos)!r}), Path('out'), engine='ray')"
     environment = os.environ | {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",
@@ -112,7 +117,7 @@ def test_ray_writes_the_same(videos: Path, expected: dict[str, bytes], tmp_path:
 KILLED = """
 import sys
 from pathlib import Path
-from datasets.test_record_folder import run
+from test_record_folder import run
 print("ready", flush=True)
 run(Path(sys.argv[1]), Path(sys.argv[2]), num_processes=int(sys.argv[3]))
 """
@@ -187,7 +192,7 @@ def test_a_finished_folder_is_left_alone_and_other_settings_are_refused(videos: 
     run(videos, out)
     before = {path: path.stat().st_mtime_ns for path in out.iterdir() if path.name != ".lock"}
     again = run(videos, out)
-    assert again.was_done and [video.reason for video in again.rejected] == ["not_media", "no_subtitles"]
+    assert again.was_done and [(video.reason, video.failed) for video in again.rejected] == [("not_media", True), ("no_subtitles", False)]
     for settings, what in [
         (replace(SETTINGS, num_segments=2), "num_segments was 4, now 2"),
         (replace(SETTINGS, videos=VideoSettings(min_words=1)), "min_words was 0, now 1"),
@@ -236,6 +241,26 @@ def test_too_little_text_is_an_error_and_videos_are_not_done_again(videos: Path,
     texts = [record.web_text for record in RecordShards(out)]
     assert all(text is not None and text.shape == (2, 128) for text in texts)
     assert len({text.tobytes() for text in texts if text is not None}) < 4  # it repeats
+
+
+def test_records_carry_the_text_in_order(videos: Path, expected: dict[str, bytes], tmp_path: Path) -> None:
+    run(videos, tmp_path / "out")
+    write_stretches([videos / "text.txt"], tmp_path / "text", 8, length=32, seed=0)
+    texts = [record.web_text for record in RecordShards(tmp_path / "out")]
+    assert np.array_equal(np.concatenate(texts), open_stretches(tmp_path / "text", 32))
+
+
+def test_records_are_shuffled(tmp_path: Path) -> None:
+    plan = make_plan([VideoOutcome("a.mp4", "a", 1600, 8000.0, "a.tar")], tmp_path, replace(SETTINGS, num_segments=16), None)
+    firsts = [segments[0] for shard in plan.shards for ((_, segments),) in shard.records]
+    assert len(set(firsts)) == 100 and sum(other - one == 16 for one, other in pairwise(firsts)) < 10
+
+
+def test_wrong_text_is_said_before_any_video(videos: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"content": "x"}\n')
+    with pytest.raises(InputError, match=r"a\.jsonl', line 1"):
+        prepare([videos], tmp_path / "out", SETTINGS, text=tmp_path, num_processes=0)
+    assert not (tmp_path / "out" / "work").exists()
 
 
 def test_without_text_records_have_none(videos: Path, tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ import importlib.util
 import json
 import shutil
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 
+import av
 import numpy as np
 import pytest
 import torch
@@ -25,7 +27,7 @@ from watchword.reserve import pictures
 from watchword.reserve import spectrogram as sp
 from watchword.reserve.images import stored_size
 from watchword.reserve.preparing import REASONS, Rejected, VideoSettings, check_available, fullest_bin, prepare_video
-from watchword.reserve.records import Record, RecordSegment, members_of
+from watchword.reserve.records import Record, RecordSegment, members_of, record_from
 from watchword.reserve.segmentation import Span
 from watchword.reserve.segments import frame_numbers
 from watchword.reserve.transcribing import heard_words
@@ -44,6 +46,11 @@ def rejected(path: Path, **changes: object) -> Rejected:
     found = prepare_video(path, replace(NO_FILTERS, **changes))
     assert isinstance(found, Rejected) and "\n" not in found.message
     return found
+
+
+def same_after_writing(record: Record) -> bool:
+    members = members_of(record)
+    return members_of(record_from(record.key, dict(members))) == members
 
 
 def exact_log_mel(path: Path, segment: RecordSegment) -> np.ndarray:
@@ -121,6 +128,11 @@ def test_what_the_info_file_says(tmp_path: Path) -> None:
     assert video.description == () and video.tags == tuple(encode("one, two"))
     assert video.meta["view_count"] == 5 and "channel" not in video.meta and video.meta["categories"] == ["Music"]
     assert rejected(path, reject_categories=("Music",)).reason == "category"
+    hostile = {"average_rating": float("inf"), "view_count": 10**400, "tags": ["t" * 10**4] * 200, "categories": "abc", "id": "a\nb"}
+    path.with_suffix(".info.json").write_text(json.dumps(info | hostile | {"channel": "c" * 10**4, "title": "\udc80 \ud800"}))
+    record = prepared(path)
+    assert same_after_writing(record) and record.segments[0].video_id == "file.mkv" and len(record.videos[0].tags) <= 1024
+    assert record.videos[0].meta["channel"] == "c" * 200 and not {"view_count", "average_rating"} & set(record.videos[0].meta)
     for text in ("[1]", "{", "[" * 100_000):
         path.with_suffix(".info.json").write_text(text)
         assert rejected(path).failed and "info.json" in rejected(path).message
@@ -200,10 +212,35 @@ def test_sound_that_covers_less_than_half_of_a_segment_counts_as_none(tmp_path: 
     assert [segment.has_sound for segment in prepared(path).segments] == [False, True, False, False]
 
 
+def test_words_before_the_picture_begins_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "late.ts"
+    with av.open(str(path), "w", format="mpegts", container_options={"muxpreload": "0", "muxdelay": "0"}) as container:
+        stream = container.add_stream("mpeg2video", rate=5, width=64, height=48, pix_fmt="yuv420p")
+        for number in range(60, 150):
+            frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), 120, np.uint8), format="rgb24")
+            frame.pts, frame.time_base = number, Fraction(1, 5)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    with VideoReader(path) as reader:
+        start = reader.start_seconds
+    assert start > 10
+    write_vtt(path.with_suffix(".vtt"), words_of(30))
+    segments = prepared(path).segments
+    assert len(segments) >= 2 and min(segment.start_time for segment in segments) > start - 3
+
+
+def test_more_words_than_anybody_says_are_no_transcript(tmp_path: Path) -> None:
+    path = tmp_path / "talk.mkv"
+    write_talk(path, seconds=20)
+    write_vtt(path.with_suffix(".vtt"), [replace(word, text="ab" * 50_000) for word in words_of(20)])
+    assert rejected(path).reason == "bad_transcript"
+
+
 def test_frames_too_many_to_keep_are_the_same_decoded_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_talk(tmp_path / "talk.mkv", seconds=60)
     kept = prepared(tmp_path / "talk.mkv")
     monkeypatch.setattr(pictures, "_MAX_KEPT_BYTES", 0)
+    monkeypatch.setattr(pictures, "_FRAMES_AT_ONCE", 3)
     assert members_of(prepared(tmp_path / "talk.mkv")) == members_of(kept)
 
 

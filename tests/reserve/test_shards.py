@@ -167,6 +167,16 @@ def test_hostile_members(tmp_path: Path) -> None:
         assert "train00000_000" in hostile(tmp_path / "a", stray)
 
 
+def test_a_record_larger_than_any_is_not_read(tmp_path: Path) -> None:
+    size = 3 << 30
+    with (tmp_path / "train00000.tar").open("wb") as file:
+        file.truncate(size)  # a hole, which takes no disk
+    entry = {"name": "train00000", "num_records": 1, "num_bytes": size, "sha256": "0" * 64}
+    (tmp_path / "train00000.index.json").write_text(json.dumps({"shard": entry, "edges": [0, size - 1024]}))
+    Manifest.model_validate({"num_segments": 4, "train": [entry], "validation": []}).write(tmp_path)
+    assert "at most" in refusal(tmp_path, 0)
+
+
 @pytest.mark.parametrize("name", ["../train00000", "train00000/../../x", "train1", "test00000", "train00000\n"])
 def test_a_manifest_cannot_lead_out_of_its_folder(tmp_path: Path, name: str) -> None:
     folder = folder_of(tmp_path)

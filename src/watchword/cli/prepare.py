@@ -41,6 +41,9 @@ def prepare(
     max_minutes: float = typer.Option(20.0, "--max-minutes", min=0, help="Longer videos are left out; 0 for none."),
     min_words: int = typer.Option(50, "--min-words", min=0, help="Words that the fullest 30 seconds must have."),
     language: str = typer.Option("", "--language", help="Only videos in this language, such as en [default: any]."),
+    language_probability: float = typer.Option(
+        0.8, "--language-probability", min=0, max=1, help="How surely title and words must be in it; 0 to ask the subtitles alone."
+    ),
     cue_times: bool = typer.Option(False, "--cue-times", help="Also subtitles that time lines, not words."),
     any_transcript: bool = typer.Option(False, "--any-transcript", help="Also transcripts that look bad."),
     silent: bool = typer.Option(False, "--silent", help="Also videos without sound."),
@@ -49,7 +52,7 @@ def prepare(
     transcribe: str = typer.Option("", "--transcribe", metavar="MODEL", help="Whisper weights for videos without subtitles."),
     spectrogram: Picture = typer.Option(Picture.png, "--spectrogram", help="How sound is stored; jpeg as released."),
     seed: int = typer.Option(0, "--seed", min=0),
-    jobs: int | None = typer.Option(None, "--jobs", "-j", min=1, help="Processes [default: all cores]."),
+    jobs: int | None = typer.Option(None, "--jobs", "-j", min=0, help="Processes [default: all cores]; 0: this one alone."),
     engine: Engine = typer.Option(Engine.local, "--engine", help="ray: on a Ray cluster that sees the same files."),
     keep_work: bool = typer.Option(False, "--keep-work", help="Keep what was made of each video, in OUT/work."),
 ) -> None:
@@ -70,6 +73,7 @@ def prepare(
             reject_categories=() if keep_all else VideoSettings().reject_categories,
             min_words=0 if keep_all else min_words,
             language=language,
+            language_probability=language_probability,
             word_times=not (cue_times or keep_all),
             transcript=not (any_transcript or keep_all),
             sound=not (silent or keep_all),

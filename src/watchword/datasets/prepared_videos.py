@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -73,7 +74,8 @@ def prepare_all(
 
 def prepare_one(job: VideoJob, *, work: Path, settings: VideoSettings) -> VideoOutcome:
     """The outcome of one video, from `work` if it is there. The same function runs here, in other processes and on other machines."""
-    torch.set_num_threads(1)  # there is a process for each core
+    if multiprocessing.parent_process() is not None:  # one of Workers, of which there is one for each core
+        torch.set_num_threads(1)
     name = _name(job)
     folder = work / "videos" / name[:2]
     note = folder / f"{name}.json"

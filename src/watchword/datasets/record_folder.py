@@ -24,6 +24,7 @@ from filelock import FileLock, Timeout
 from ..errors import ConfigError, InputError
 from ..fields import check_types
 from ..files import write_text
+from ..reserve.documents import check_texts, find_texts
 from ..reserve.grouping import RECORD_SEGMENTS
 from ..reserve.packing import WEB_TEXT_LENGTH
 from ..reserve.preparing import VideoSettings, check_available
@@ -36,6 +37,7 @@ from .workers import Crashed, Workers
 __all__ = ["REJECTED", "FolderSettings", "PreparedFolder", "prepare"]
 
 REJECTED = "rejected.jsonl"
+_TOLD = ("path", "reason", "message", "failed")
 _SETTINGS = "settings.json"
 _WORK = "work"
 Engine = Literal["local", "ray"]
@@ -76,6 +78,7 @@ class FolderSettings:
         """Plain values for JSON. Of a file of word timing its hash counts, not its name."""
         values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         if self.videos.timing:
+            check_available(VideoSettings(timing=self.videos.timing))
             values["videos"]["timing"] = hashlib.sha256(Path(self.videos.timing).read_bytes()).hexdigest()
         return values
 
@@ -128,8 +131,9 @@ def prepare(
         if (folder / MANIFEST).exists():
             return _finished(folder, claim, keep_work)
         check_available(settings.videos)
+        check_texts(find_texts(text) if text is not None else [])
         _claim(folder, claim["settings"]["videos"])
-        work = folder / _WORK
+        work = (folder / _WORK).absolute()
         processes = min(os.cpu_count() or 1 if num_processes is None else num_processes, len(jobs))
         with Workers(processes) as workers:
             outcomes = problems + prepare_all(
@@ -139,8 +143,7 @@ def prepare(
             _forget_other_plan(folder, plan)
             shards = _write_shards(folder, plan.shards, workers, partial(on_progress, "shards"))
         manifest = _manifest(settings, claim, plan, shards)
-        lines = (json.dumps({"path": video.path, "reason": video.reason, "message": video.message}) for video in plan.rejected)
-        write_text(folder / REJECTED, "".join(f"{line}\n" for line in lines))
+        _write_rejected(folder / REJECTED, plan.rejected)
         manifest.write(folder)
         if not keep_work:
             shutil.rmtree(work)
@@ -166,8 +169,6 @@ def _hash_of(jobs: Sequence[VideoJob]) -> str:
 
 
 def _hash_of_text(text: str | os.PathLike[str]) -> str:
-    from ..reserve.documents import find_texts
-
     return hashlib.sha256("\n".join(f"{path.name!r} {_size(path)}" for path in find_texts(text)).encode()).hexdigest()
 
 
@@ -203,9 +204,20 @@ def _finished(folder: Path, claim: dict[str, Any], keep_work: bool) -> PreparedF
             raise InputError(f"{str(folder)!r} is finished, from other {what}: give another folder, or take it away")
     if not keep_work:
         shutil.rmtree(folder / _WORK, ignore_errors=True)
-    path = folder / REJECTED
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return PreparedFolder(folder, manifest, [VideoOutcome(**json.loads(line)) for line in lines], was_done=True)
+    return PreparedFolder(folder, manifest, _read_rejected(folder / REJECTED), was_done=True)
+
+
+def _write_rejected(path: Path, rejected: Sequence[VideoOutcome]) -> None:
+    lines = (json.dumps({name: getattr(video, name) for name in _TOLD}) for video in rejected)
+    write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def _read_rejected(path: Path) -> list[VideoOutcome]:
+    try:
+        told = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return [VideoOutcome(**{name: line[name] for name in _TOLD}) for line in told]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{str(path)!r} cannot be read ({type(error).__name__}): it is not as it was written") from None
 
 
 def _claim(folder: Path, settings: dict[str, Any]) -> None:

@@ -51,15 +51,20 @@ def _header(prepared: PreparedFolder) -> str:
     manifest = prepared.manifest
     videos = manifest.videos
     parts = [
-        f"{part}: {manifest.num_records(part)} records of {manifest.num_segments} segments in {len(manifest.shards(part))} shards"
+        f"{part}: {_count(manifest.num_records(part), 'record')} of {_count(manifest.num_segments, 'segment')} "
+        f"in {_count(len(manifest.shards(part)), 'shard')}"
         for part in ("train", "validation")
     ]
-    left = videos["num_rejected"]
+    left_out = f"{_count(videos['num_rejected'], 'video')} left out" if videos["num_rejected"] else "none left out"
     no_text = "" if manifest.settings.get("text") else '<p class="faint">without web text</p>'
     return f"""<h1>{escaped(prepared.folder.resolve().name)}</h1>
-<p><b>{videos["num_prepared"]} videos</b> of {duration(videos["seconds"])} ({videos["seconds"] / 3600:.1f} hours) gave
-<b>{videos["num_segments"]} segments</b>; {left} {"video was" if left == 1 else "videos were"} left out.</p>
+<p><b>{_count(videos["num_prepared"], "video")}</b>, {duration(videos["seconds"])} long together, gave
+<b>{_count(videos["num_segments"], "segment")}</b>; {left_out}.</p>
 <p>{" · ".join(parts)}</p>{no_text}"""
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _reasons(prepared: PreparedFolder) -> str:

@@ -18,9 +18,10 @@ from ..text.web import clean_document
 from .draws import record_draws
 from .packing import pack_documents
 
-__all__ = ["find_texts", "open_stretches", "read_documents", "write_stretches"]
+__all__ = ["check_texts", "find_texts", "open_stretches", "read_documents", "write_stretches"]
 
-_ENDINGS = (".txt", ".jsonl")
+_LINES = ".jsonl"
+_ENDINGS = (".txt", _LINES)
 _MAX_DOCUMENT_BYTES = 256 << 20
 
 
@@ -45,7 +46,7 @@ def read_documents(path: Path) -> Iterator[str]:
     """
     try:
         with path.open("rb") as file:
-            if path.suffix.lower() != ".jsonl":
+            if path.suffix.lower() != _LINES:
                 yield _decoded(file.read(_MAX_DOCUMENT_BYTES + 1), f"{str(path)!r}")
                 return
             number = 0
@@ -55,6 +56,13 @@ def read_documents(path: Path) -> Iterator[str]:
                     yield _text_of(_decoded(line, f"{str(path)!r}, line {number}"), f"{str(path)!r}, line {number}")
     except OSError as error:
         raise InputError(f"the text {str(path)!r} cannot be read: {error.strerror}") from None
+
+
+def check_texts(files: Sequence[Path]) -> None:
+    """Raise InputError now, not after the videos, if the first line of a .jsonl file has no text."""
+    for path in files:
+        if path.suffix.lower() == _LINES:
+            next(read_documents(path), None)
 
 
 def _decoded(data: bytes, where: str) -> str:

@@ -52,6 +52,7 @@ KEY = "video"
 _BIN_SECONDS = 30.0
 _HEARD_SHARE = 0.5  # of a segment's time for which the file must have sound, or the segment counts as without
 _TIME_DECIMALS = 4
+_MAX_TOKENS = 500_000  # a day of talking has less, and records with more could not be read back
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,7 @@ def _prepare(path: str | os.PathLike[str], settings: VideoSettings, name: str, l
         start, end = reader.start_seconds, reader.end_seconds
         if settings.max_minutes and end - start > 60 * settings.max_minutes:
             raise _LeftOut("too_long", f"{(end - start) / 60:.1f} minutes; at most {settings.max_minutes:g} are allowed")
+        words = [word for word in words if word.end > start]  # the picture of a recording may begin late
         draws = record_draws(settings.seed, 0, video_id)
         found = sections(words, end, lambda: float(draws.uniform("section", ())))
         if not found:
@@ -175,7 +177,10 @@ def _prepare(path: str | os.PathLike[str], settings: VideoSettings, name: str, l
         length_variance=round(quality.length_variance, 3),
         word_timed=word_timed,
     )
-    return Record(KEY, _segments(video_id, words, found, sounds, frames, settings), (video,))
+    segments = _segments(video_id, words, found, sounds, frames, settings)
+    if (num_tokens := sum(len(segment.tokens) for segment in segments)) > _MAX_TOKENS:
+        raise _LeftOut("bad_transcript", f"{num_tokens} tokens, more than anybody says")
+    return Record(KEY, segments, (video,))
 
 
 def _words(path: str | os.PathLike[str], settings: VideoSettings, limits: Limits) -> tuple[list[Word], bool]:

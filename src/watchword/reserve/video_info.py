@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from .records import RecordVideo
 __all__ = ["VideoInfo", "read_info"]
 
 _MAX_BYTES = 64 << 20
-_MAX_ID_LETTERS = 200
+_MAX_LETTERS, _MAX_TEXTS, _MAX_NUMBER = 200, 100, 1e15
 _MAX_TOKENS = 1024  # more metadata is never read, at any resolution
 _FACTS: dict[str, tuple[type, ...]] = {"channel": (str,), "view_count": (int,), "average_rating": (int, float), "upload_date": (str,)}
 
@@ -60,15 +59,19 @@ def read_info(path: str | os.PathLike[str]) -> VideoInfo:
             raise ValueError("not a JSON object")
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{str(beside)!r} cannot be read ({type(error).__name__}: {error}); put it right or take it away") from None
-    facts = {key: values[key] for key, kind in _FACTS.items() if isinstance(values.get(key), kind) and values[key] == values[key]}
+    facts = {key: values[key] for key, kind in _FACTS.items() if isinstance(values.get(key), kind)}
     own_id = _text(values.get("id"))
     return VideoInfo(
-        id=own_id if own_id and own_id.isprintable() and len(own_id) <= _MAX_ID_LETTERS else None,
+        id=own_id if own_id and own_id.isprintable() and len(own_id) <= _MAX_LETTERS else None,
         title=_text(values.get("title")) or name,
         description=_text(values.get("description")),
         tags=_texts(values.get("tags")),
         categories=_texts(values.get("categories")),
-        facts={key: _text(value) if isinstance(value, str) else value for key, value in facts.items()},
+        facts={
+            key: _text(value)[:_MAX_LETTERS] if isinstance(value, str) else value
+            for key, value in facts.items()
+            if isinstance(value, str) or abs(value) < _MAX_NUMBER
+        },
     )
 
 
@@ -77,4 +80,5 @@ def _text(value: object) -> str:
 
 
 def _texts(values: object) -> tuple[str, ...]:
-    return tuple(_text(value) for value in values if isinstance(value, str)) if isinstance(values, Sequence) else ()
+    found = values if isinstance(values, list) else []
+    return tuple(_text(value)[:_MAX_LETTERS] for value in found if isinstance(value, str))[:_MAX_TEXTS]
