@@ -37,7 +37,8 @@ def film_records(
     num_films: int, *, split: Split, num_segments: int, frame_size: int, seed: int, cache_folder: Path, text_length: int = 0
 ) -> RecordShards:
     """Records of ``num_segments`` segments of so many films, all of them in the train part; with a ``text_length`` each has two stretches
-    of so many tokens of ``playground.documents``. What another version of the world has left in ``cache_folder`` is not taken for this one's.
+    of so many tokens of ``playground.documents``. What another version of the world has left in ``cache_folder`` is not taken for this
+    one's.
     """
     text = f"-text{text_length}" if text_length else ""
     name = f"films-{split}-{num_films}x{frame_size}-{num_segments}{text}-seed{seed}-{world_hash()}"
