@@ -27,6 +27,7 @@ __all__ = ["FilmsResult", "evaluate"]
 
 OPTIONS = (*PHRASES, *HEARD_PHRASES)
 QUESTION = "<mask>"
+FRAME_SIZE = 128
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def evaluate(
     A question stands on the segment of five seconds that holds the middle of its scene's action.
     """
     with in_turn():
-        truth = write_films(folder, num_films, seed=seed, split=split)
+        truth = write_films(folder, num_films, seed=seed, split=split, size=FRAME_SIZE)
     filler = Filler(model)
     own = processes.share(len(truth))
     jobs = [(Path(folder) / film["path"], [_question(scene) for scene in _asked(film)]) for film in truth[own.start : own.stop]]
