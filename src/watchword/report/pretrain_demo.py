@@ -25,8 +25,8 @@ NEIGHBOUR_RECORDS = 12
 
 SHORT = (
     "So short a training shows that every part works, not what the method can do: expect losses that have begun to fall and answers near "
-    "chance. The colours and shapes come first, then what is heard; to name whole phrases takes hours (recipes/playground_reserve.yaml), and "
-    "real footage far more videos and accelerators (docs/pretrain.md)."
+    "chance. To name phrases of this small world takes hours (recipes/playground_reserve.yaml); real footage takes far more videos, and "
+    "accelerators (docs/pretrain.md)."
 )
 """What a training of minutes can and cannot do."""
 
@@ -43,8 +43,8 @@ def answer_rows(done: PretrainDemo) -> list[list[str]]:
 
 def summary(done: PretrainDemo) -> list[str]:
     """The results, each beside what chance would give, a line each."""
-    results, numbers = done.results, done.results["num_held_out"] if "num_held_out" in done.results else 0
-    lines = [_answers(use, done.answers[use]) for use in USES]
+    results, numbers = done.results, done.results.get("num_held_out", 0)
+    lines = [_answers(done.answers[use]) for use in USES]
     for kind, words, count in (
         ("frame", "its frame found among all by a segment's words or sound", numbers * done.prepared.manifest.num_segments),
         ("sound", "its clip of sound found among all by what is around it", numbers * done.prepared.manifest.num_segments * SUBSEGMENTS),
@@ -56,15 +56,14 @@ def summary(done: PretrainDemo) -> list[str]:
     return lines
 
 
-def _answers(use: str, answer: FilmsResult) -> str:
+def _answers(answer: FilmsResult) -> str:
     chances = ((answer.colour, "colour", len(COLOURS)), (answer.shape, "shape", len(SHAPES)), (answer.action, "action", len(ACTIONS)))
     parts = [f"{name} {value:.0f} % (by chance {100 / count:.0f})" for value, name, count in chances]
     right = round(answer.top1 * answer.num_questions / 100)
     middle = float(np.median(answer.places))
-    words = next(words for known, words in USES.items() if known == use)
     return (
-        f"{words}: {right} of {answer.num_questions} phrases right, the truth in the median at place {middle:g} of {len(OPTIONS)} "
-        f"(by chance {(len(OPTIONS) + 1) / 2:g}); right {', '.join(parts)}"
+        f"{USES[answer.use]}: {right} of {answer.num_questions} phrases right, the truth in the median at place {middle:g} of "
+        f"{len(OPTIONS)} (by chance {(len(OPTIONS) + 1) / 2:g}); right {', '.join(parts)}"
     )
 
 
@@ -76,18 +75,25 @@ def page(done: PretrainDemo) -> str:
     near = neighbours_picture(sound_neighbours(model, records), name=f"{len(records)} held-out records")
     parts = [
         _header(done),
-        f"<section><h2>Blanks filled in on films of combinations that it never met</h2>{_table(done)}</section>",
-        f'<section><h2>One answer of each film, from frames and sound</h2>{picture(_strip(done), "filled blanks over time")}</section>',
-        f"<section><h2>Curves</h2>{picture(curves(done.folder / 'run'), 'losses, held-out percentages and learning rate over the steps')}",
-        "</section>",
-        "<section><h2>What it learns from: a held-out record, masked</h2>",
-        picture(masked_record(records[0], masking=done.masking), "a record with what is hidden in two views"),
-        "</section><section><h2>Held-out frames, and the sounds that the model finds nearest to them</h2>",
-        '<p class="faint">Training compares frames with sounds only by way of the joint encoder, so that this comes late.</p>',
-        picture(near, "frames and the sounds nearest to them"),
-        f"</section>{_next(done)}",
+        _section("Blanks filled in on films of combinations that it never met", _table(done)),
+        _section("One answer of each film, from frames and sound", picture(_strip(done), "filled blanks over time")),
+        _section("Curves", picture(curves(done.folder / "run"), "losses, held-out percentages and learning rate over the steps")),
+        _section(
+            "What it learns from: a held-out record, masked",
+            picture(masked_record(records[0], masking=done.masking), "a record with what is hidden in two views"),
+        ),
+        _section(
+            "Held-out frames, and the sounds that the model finds nearest to them",
+            '<p class="faint">Training compares frames with sounds only by way of the joint encoder, so that this comes late.</p>'
+            + picture(near, "frames and the sounds nearest to them"),
+        ),
+        _section("Go on", _next(done)),
     ]
     return document("Watchword: a small MERLOT Reserve, pretrained", "".join(parts))
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{escaped(title)}</h2>{content}</section>"
 
 
 def _header(done: PretrainDemo) -> str:
@@ -109,7 +115,8 @@ def _table(done: PretrainDemo) -> str:
     head = "<tr><th>film</th><th>at</th><th>truth</th>"
     head += "".join(f"<th>answer from {words}</th><th>truth's place</th>" for words in USES.values())
     rows = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>\n" for row in answer_rows(done))
-    return f'<p class="faint">Among all {len(OPTIONS)} phrases; subtitles, which tell them, are not read.</p><table>{head}</tr>\n{rows}</table>'
+    about = f"Among all {len(OPTIONS)} phrases; subtitles, which tell them, are not read."
+    return f'<p class="faint">{about}</p><table>{head}</tr>\n{rows}</table>'
 
 
 def _strip(done: PretrainDemo) -> bytes:
@@ -121,8 +128,7 @@ def _next(done: PretrainDemo) -> str:
     folder, model = shlex.quote(str(done.folder)), shlex.quote(str(done.model_path))
     commands = (
         f"watchword fill {folder}/unseen/00000.mp4 '<mask>' --options playground --model {model} --use sound --windows",
-        f"watchword train {folder}/recipe.yaml --out {folder}/longer --set training.num_steps=3000 --set training.optimizer.warmup_steps=100",
+        f"watchword train {folder}/recipe.yaml --out {folder}/longer --set training.num_steps=3000",
         "watchword prepare YOUR_VIDEOS records",
     )
-    lines = "".join(f"<p><code>{escaped(command)}</code></p>" for command in commands)
-    return f"<section><h2>Go on</h2>{lines}</section>"
+    return "".join(f"<p><code>{escaped(command)}</code></p>" for command in commands)

@@ -22,7 +22,7 @@ from ..reserve.masking import MaskedExample, Masking, mask_record
 from ..reserve.model import Reserve
 from ..reserve.records import Record, RecordSegment
 from ..text.reserve import AUDIOSPAN, ReserveTokenizer, default_tokenizer
-from .figures import FAINT, INK, as_image, drawing
+from .figures import FAINT, as_image, drawing
 from .panels import HEADER, MARGIN, WIDTH, Pen, header
 from .text import clock, printable
 from .thumbnails import shorten
@@ -213,9 +213,7 @@ _QUERY, _NEAR, _PICTURE, _CAPTION = 1.72, 1.41, 0.82, 0.17
 _ROW = SOUND + _PICTURE + 2 * _CAPTION + 0.16
 
 
-def neighbours_picture(
-    found: SoundNeighbours, *, num_frames: int = 6, num_nearest: int = 5, name: str = "", format: str = "png"
-) -> bytes:
+def neighbours_picture(found: SoundNeighbours, *, num_frames: int = 6, num_nearest: int = 5, name: str = "", format: str = "png") -> bytes:
     """Some frames, their own sound, and the sounds nearest to them, each with the frame that it really belongs to (``png``, ``svg``, ...).
 
     The frames are spread evenly over the segments. Sounds are drawn as spectrograms, the frame's own with a green border.

@@ -142,7 +142,9 @@ def _folder_settings(seed: int) -> FolderSettings:
     return FolderSettings(videos=videos, num_segments=NUM_SEGMENTS, validation_share=VALIDATION_SHARE, some_validation=True)
 
 
-def _recipe(folder: Path, minutes: float, num_steps: int | None, seed: int, device: str, report: Callable[[str], None]) -> PretrainingRecipe:
+def _recipe(
+    folder: Path, minutes: float, num_steps: int | None, seed: int, device: str, report: Callable[[str], None]
+) -> PretrainingRecipe:
     """The recipe in the folder, written first if it is not there."""
     path = folder / "recipe.yaml"
     if not path.exists():
@@ -152,7 +154,7 @@ def _recipe(folder: Path, minutes: float, num_steps: int | None, seed: int, devi
         steps = num_steps or _steps_in(60 * minutes, values, device, report)
         values["training"] |= {
             "num_steps": steps,
-            "evaluate_every": max(1, steps // 4),
+            "evaluate_every": max(FEWEST_STEPS, steps // 4),
             "checkpoint_every": max(1, min(10, steps // 4)),
             "log_every": max(1, steps // 50),
         }
@@ -171,7 +173,8 @@ def _steps_in(seconds: float, values: dict[str, Any], device: str, report: Calla
         run(PretrainingRecipe.model_validate({**values, "training": training}), Path(scratch) / "run", progress=False)
         logged = [json.loads(line) for line in (Path(scratch) / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     ends = [line["step"] * training["batch_size"] / line["samples_per_second"] for line in logged if "samples_per_second" in line]
-    return max(FEWEST_STEPS, round(seconds / ((ends[-1] - ends[0]) / (MEASURED_STEPS - 1))))
+    step_seconds = float(ends[-1] - ends[0]) / (len(ends) - 1)
+    return max(FEWEST_STEPS, round(seconds / step_seconds))
 
 
 def _ask(model: Reserve, unseen: Path, use: Use, seed: int) -> FilmsResult:
