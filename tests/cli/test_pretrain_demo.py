@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from watchword.report.pretraining import masked_record
 from watchword.reserve import Reserve
 from watchword.reserve.shards import RecordShards
 from watchword.tasks.pretrain_demo import FEWEST_STEPS, _steps_in
 from watchword.weights.states import hash_state
 
 RECIPES = Path(__file__).parents[2] / "recipes"
+DOCS = Path(__file__).parents[2] / "docs" / "pretrain.md"
 SHORT = ("--films", 2, "--steps", 2, "--jobs", 1, "--device", "cpu", "--quiet")
 
 
@@ -103,5 +103,11 @@ def test_the_number_of_steps_follows_the_time(folder: Path) -> None:
     assert few == FEWEST_STEPS and many > 1000 and "fit into 600 minutes" in said[1]
 
 
-def test_the_pictures_can_be_drawn_of_its_records(folder: Path) -> None:
-    assert masked_record(RecordShards(folder / "records")[0]).startswith(b"\x89PNG")
+def test_the_python_of_the_docs_draws_its_pictures(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "small").symlink_to(folder / "run")
+    (tmp_path / "records").symlink_to(folder / "records")
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.S)
+    exec(compile(block, str(DOCS), "exec"), {})
+    assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in ("masks.png", "nearest.png"))

@@ -11,7 +11,7 @@ from ..reserve import Reserve
 from ..reserve.shards import RecordShards
 from ..reserve.spectrogram import SUBSEGMENTS
 from ..tasks.playground_films import OPTIONS, FilmsResult
-from ..tasks.pretrain_demo import USES, PretrainDemo
+from ..tasks.pretrain_demo import SHOWN_SCENE, USES, PretrainDemo
 from .curves import curves
 from .fill_strip import fill_strip
 from .html import document, escaped, picture
@@ -76,7 +76,7 @@ def page(done: PretrainDemo) -> str:
     parts = [
         _header(done),
         _section("Blanks filled in on films of combinations that it never met", _table(done)),
-        _section("One answer of each film, from frames and sound", picture(_strip(done), "filled blanks over time")),
+        _section("One answer of each film, from frames and sound", _shown_truths(done) + picture(_strip(done), "filled blanks over time")),
         _section("Curves", picture(curves(done.folder / "run"), "losses, held-out percentages and learning rate over the steps")),
         _section(
             "What it learns from: a held-out record, masked",
@@ -117,6 +117,12 @@ def _table(done: PretrainDemo) -> str:
     rows = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>\n" for row in answer_rows(done))
     about = f"Among all {len(OPTIONS)} phrases; subtitles, which tell them, are not read."
     return f'<p class="faint">{about}</p><table>{head}</tr>\n{rows}</table>'
+
+
+def _shown_truths(done: PretrainDemo) -> str:
+    films = dict.fromkeys(film for film, _, _ in done.scenes)
+    truths = [[truth for own, _, truth in done.scenes if own == film][SHOWN_SCENE] for film in films]
+    return f'<p class="faint">The truth: {escaped("; ".join(f"{film}: {truth}" for film, truth in zip(films, truths, strict=True)))}.</p>'
 
 
 def _strip(done: PretrainDemo) -> bytes:

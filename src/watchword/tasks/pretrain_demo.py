@@ -27,7 +27,7 @@ from ..training.recipes import load_recipe, run
 from ..training.schema import PretrainingRecipe
 from .playground_films import FilmsResult, asked_scenes, evaluate, question_about
 
-__all__ = ["USES", "PretrainDemo", "pretrain_demo"]
+__all__ = ["SHOWN_SCENE", "USES", "PretrainDemo", "pretrain_demo"]
 
 USES: dict[Use, str] = {"frames": "frames alone", "sound": "frames and sound"}
 """What the answers rest on, and in words."""
@@ -40,6 +40,7 @@ VALIDATION_SHARE = 0.1
 JPEG_QUALITY = 95  # of frames so small that the default would blur them
 MEASURED_STEPS, FEWEST_STEPS = 5, 10
 SHOWN_SCENE = 2
+"""Of each unseen film the scene whose answer is shown in full."""
 
 
 @dataclass(frozen=True, kw_only=True)
