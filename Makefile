@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install test lint demo bench clean
+.PHONY: install test lint demo pretrain-demo bench clean
 install: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -23,9 +23,12 @@ lint: install
 demo: install
 	$(BIN)/watchword demo
 
+pretrain-demo: install
+	$(BIN)/watchword pretrain-demo
+
 bench: install
 	$(BIN)/python -m pip install -q -e '.[bench]' -c constraints.txt
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo-output pretrain-demo-output .pytest_cache .mypy_cache .ruff_cache

@@ -217,6 +217,8 @@ def test_curves_show_what_was_logged(tmp_path: Path) -> None:
         two_panels = png.width
     (tmp_path / "metrics.jsonl").write_text("".join(line.replace("}", ', "data_wait_share": 0.5, "loss_scale": 65536}') for line in lines))
     assert curves(tmp_path) == drawn, "what is neither a loss nor a percentage stands among the percentages"
+    (tmp_path / "metrics.jsonl").write_text("".join(line.replace("}", ', "span_loss_random_text": 0.0}') for line in lines))
+    assert curves(tmp_path) == drawn, "a loss of what the data lacks is drawn"
     (tmp_path / "metrics.jsonl").write_text("".join(line.replace('"loss"', '"learning_rate": 1, "loss"') for line in lines))
     with Image.open(io.BytesIO(curves(tmp_path))) as png:
         assert png.width > two_panels

@@ -11,7 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from ..errors import WatchwordError
-from . import ask, convert, data, demo, evaluate, expand, fill, models, prepare, probe, sweep, tag, train
+from . import ask, convert, data, demo, evaluate, expand, fill, models, prepare, pretrain_demo, probe, sweep, tag, train
 from .notes import say
 
 __all__ = ["app", "main"]
@@ -24,6 +24,7 @@ app = typer.Typer(name="watchword", no_args_is_help=True, add_completion=False, 
 COMMANDS = (
     tag.tag, fill.fill, ask.ask,
     probe.probe, models.models, convert.convert, expand.expand, demo.demo, prepare.prepare, train.train, sweep.sweep, evaluate.evaluate,
+    pretrain_demo.pretrain_demo,
 )  # fmt: skip
 for command in COMMANDS:
     app.command()(command)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +86,7 @@ def write_films(
     num_scenes: int | None = None,
     off_time: float = OFF_TIME,
     size: int = 256,
+    num_processes: int = 0,
 ) -> list[dict[str, Any]]:
     """Write films ``00000.mp4``, ... and the truth about each (``truth.jsonl``, written first).
 
@@ -94,6 +98,7 @@ def write_films(
         seed: fixes everything.
         split, num_scenes, off_time: see `sample_film`.
         size: side of the square picture in pixels, even, at least 16.
+        num_processes: that write side by side; 0 writes in this one.
 
     Returns:
         The truth about each film.
@@ -107,11 +112,21 @@ def write_films(
     films = folder_films(num_films, seed=seed, split=split, num_scenes=num_scenes, off_time=off_time)
     truth = [film_truth(film, f"{index:05}.mp4", size=size) for index, film in enumerate(films)]
     claim(folder / "truth.jsonl", truth)
-    for film, known in zip(films, truth, strict=True):
-        path = folder / known["path"]
-        if not path.exists():
-            write_film(film, path, size=size)
+    paths = [folder / known["path"] for known in truth]
+    missing = [(film, path) for film, path in zip(films, paths, strict=True) if not path.exists()]
+    _write_all(missing, partial(write_film, size=size), min(num_processes, len(missing)))
     return truth
+
+
+def _write_all(missing: list[tuple[Film, Path]], write: Callable[[Film, Path], object], num_processes: int) -> None:
+    if not num_processes:
+        for film, path in missing:
+            write(film, path)
+        return
+    # spawn: a forked child would inherit this process's threads in an unknown state.
+    with ProcessPoolExecutor(num_processes, mp_context=get_context("spawn")) as pool:
+        for written in [pool.submit(write, film, path) for film, path in missing]:
+            written.result()
 
 
 def folder_films(

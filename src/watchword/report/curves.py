@@ -47,12 +47,13 @@ def read_metrics(folder: str | Path) -> Series:
 def curves(folder: str | Path, *, title: str = "", format: str = "png") -> bytes:
     """The run in ``folder`` as a picture (``png``, ``svg``, ``pdf``, ``jpg``): one panel each for loss, percentages and learning rate.
 
-    Long series are drawn faintly with their running mean on top. Raises InputError if there is nothing to draw.
+    Long series are drawn faintly with their running mean on top; a loss that is 0 throughout, of what the data lacks, is left out. Raises
+    InputError if there is nothing to draw.
     """
     series = {name: points for name, points in read_metrics(folder).items() if not any(word in name for word in _NOT_DRAWN)}
-    losses = {name: points for name, points in series.items() if "loss" in name}
+    losses = {name: points for name, points in series.items() if "loss" in name and any(value for _, value in points)}
     rates = {name: points for name, points in series.items() if "learning_rate" in name}
-    percents = {name: points for name, points in series.items() if name not in losses and name not in rates}
+    percents = {name: points for name, points in series.items() if "loss" not in name and name not in rates}
     panels = [(name, lines) for name, lines in (("loss", losses), ("percent", percents), ("learning rate", rates)) if lines]
     if not panels:
         raise InputError(f"{folder}: the run has logged nothing to draw yet")

@@ -16,7 +16,7 @@ from .run import TaggingRun
 from .text import clock, duration, printable
 from .thumbnails import Thumbnail, thumbnails
 
-__all__ = ["document", "escaped", "failure_table", "page", "thumbnail_row"]
+__all__ = ["document", "escaped", "failure_table", "page", "picture", "thumbnail_row"]
 
 NUM_THUMBNAILS = 8
 THUMBNAIL_PIXELS = 108  # high
@@ -178,6 +178,11 @@ def failure_table(rows: Sequence[tuple[str, str, str, str]]) -> str:
         return ""
     lines = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>\n" for row in rows)
     return f"<section><h2>Failed</h2><table><tr><th>file</th><th>stage</th><th>reason</th><th>message</th></tr>\n{lines}</table></section>"
+
+
+def picture(png: bytes, what: str) -> str:
+    """A PNG file, and in words what it shows."""
+    return f'<img class="picture" alt="{escaped(what)}" src="data:image/png;base64,{base64.b64encode(png).decode("ascii")}">'
 
 
 def escaped(text: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import shlex
 
 from ..tasks.own_labels import Learned
 from ..tasks.results import ClassificationResult, VideoResult
 from .confusion import confusion
 from .curves import curves
-from .html import document, escaped, failure_table, thumbnail_row
+from .html import document, escaped, failure_table, picture, thumbnail_row
 
 __all__ = ["page"]
 
@@ -21,8 +20,8 @@ def page(learned: Learned) -> str:
     after = learned.after
     parts = [
         _header(learned),
-        f"<section><h2>Curves</h2>{_picture(curves(learned.folder), 'loss, accuracies and learning rate over the steps')}</section>",
-        f"<section><h2>What is taken for what</h2>{_picture(confusion(after), 'confusion of the classes')}{_classes(after)}</section>",
+        f"<section><h2>Curves</h2>{picture(curves(learned.folder), 'loss, accuracies and learning rate over the steps')}</section>",
+        f"<section><h2>What is taken for what</h2>{picture(confusion(after), 'confusion of the classes')}{_classes(after)}</section>",
         *_wrong(after),
         failure_table(
             [
@@ -55,10 +54,6 @@ def _header(learned: Learned) -> str:
 {training.num_steps} steps of {training.batch_size} clips · seed {training.seed}{shown}</p>
 <p>Use it: <code>{escaped(command)}</code> (its labels are your classes)</p>
 {few}"""
-
-
-def _picture(png: bytes, what: str) -> str:
-    return f'<img class="picture" alt="{escaped(what)}" src="data:image/png;base64,{base64.b64encode(png).decode("ascii")}">'
 
 
 def _classes(result: ClassificationResult) -> str:

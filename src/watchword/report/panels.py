@@ -17,7 +17,7 @@ from .thumbnails import Thumbnail, shorten
 
 __all__ = [
     "NUM_THUMBNAILS", "THUMBNAIL_PIXELS", "Pen", "Section", "ThumbnailRow",
-    "draw_run", "score_row", "time_axis", "title",
+    "draw_run", "header", "score_row", "time_axis", "title",
 ]  # fmt: skip
 
 MAX_SECTIONS = 20
@@ -78,7 +78,7 @@ def draw_run(run: Run[Any], section_of: Callable[[Any, Any], Section], *, meanin
         height = HEADER + sum(section.height + GAP for section in sections) + (0.3 if left_out else 0.1)
         figure = Figure(figsize=(WIDTH, height), dpi=130, facecolor="white")
         pen = Pen(figure, height)
-        _header(pen, str(run.model["name"]), trained=run.model["trained"], meaning=meaning)
+        header(pen, str(run.model["name"]), trained=run.model["trained"], meaning=meaning)
         top = HEADER
         for section in sections:
             section.draw(pen, top)
@@ -88,7 +88,8 @@ def draw_run(run: Run[Any], section_of: Callable[[Any, Any], Section], *, meanin
         return as_image(figure, format)
 
 
-def _header(pen: Pen, name: str, *, trained: bool, meaning: str) -> None:
+def header(pen: Pen, name: str, *, trained: bool, meaning: str) -> None:
+    """The first line of a picture: what made it, and what its numbers mean."""
     pen.write(MARGIN, 0.26, "Watchword", size=13, bold=True)
     untrained = "" if trained else "   —   these weights were never trained: scores mean nothing"
     pen.write(MARGIN + 1.25, 0.265, f"{shorten(printable(name), 60)}{untrained}", size=9, colour=FAINT)

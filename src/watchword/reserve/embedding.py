@@ -1,7 +1,8 @@
-"""A whole video as vectors, one set a segment: for search, and for models on top."""
+"""A whole video, or segments stored in records, as vectors, one set a segment: for search, and for models on top."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,14 +17,18 @@ from ..results import PathLike
 from ..text.reserve import MASK, default_tokenizer
 from ..weights.evaluating import evaluating
 from .answers import Use
+from .images import fit, patches
 from .model import CLIPS_PER_SEGMENT, Reserve
 from .reading import EndOfVideo, VideoWindow, read_windows
+from .records import RecordSegment
 from .segments import VideoSegments
+from .spectrogram import subsegments
 from .vectors import unit_normalize
 from .views import blank_vectors, encode_window, view_sequences, views_of
 
-__all__ = ["VideoVectors", "embed_video"]
+__all__ = ["VideoVectors", "embed_segments", "embed_video"]
 
+_SEGMENTS_AT_ONCE = 16
 LENGTH = 640  # tokens, as many as the released weights have met; every segment's words must find room
 
 
@@ -100,3 +105,20 @@ def embed_video(
         blanks=torch.cat(blanks),
         notes=notes,
     )
+
+
+def embed_segments(model: Reserve, segments: Sequence[RecordSegment]) -> tuple[Tensor, Tensor]:
+    """Stored segments as unit vectors, float32 on the CPU: of their frames (S, width), and of each third of their sounds (S, 3, width).
+
+    Raises InputError if a picture in a segment is damaged, or the weights have no audio encoder.
+    """
+    device, grid = model.token_encoder.weight.device, model.config.grid
+    frames, sounds = [], []
+    for first in range(0, len(segments), _SEGMENTS_AT_ONCE):
+        some = segments[first : first + _SEGMENTS_AT_ONCE]
+        images = torch.stack([patches(fit(segment.image(), grid).pixels) for segment in some])
+        clips = torch.stack([subsegments(segment.log_mel(), speed=segment.playback_speed) for segment in some]).flatten(0, 1)
+        with torch.no_grad(), evaluating(model):
+            frames.append(model.embed_frames(images.to(device)).float().cpu())
+            sounds.append(model.embed_sounds(clips.to(device)).float().cpu())
+    return torch.cat(frames), torch.cat(sounds).reshape(len(segments), CLIPS_PER_SEGMENT, -1)

@@ -23,11 +23,11 @@ from ..reserve.segmentation import SEGMENT_SECONDS
 from ..training.parallel import in_turn
 from ..weights.states import hash_state
 
-__all__ = ["FilmsResult", "evaluate"]
+__all__ = ["OPTIONS", "FilmsResult", "asked_scenes", "evaluate", "question_about"]
 
 OPTIONS = (*PHRASES, *HEARD_PHRASES)
 QUESTION = "<mask>"
-FRAME_SIZE = 128
+DEFAULT_SIZE = 128
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class FilmsResult:
         action_heard_only: the action, over the scenes that only their sound can tell.
         action_by_action: over the scenes of each action.
         guesses: (truth, best phrase) of every scene, in order.
+        places: of the truth among the options, from 1, of every scene.
         settings: with what it was measured: protocol, weights, hashes.
     """
 
@@ -55,45 +56,58 @@ class FilmsResult:
     action_heard_only: float
     action_by_action: dict[str, float]
     guesses: tuple[tuple[str, str], ...]
+    places: tuple[int, ...]
     settings: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything but the guesses."""
-        return {**self.settings, **{name: value for name, value in vars(self).items() if name not in ("guesses", "settings")}}
+        """Everything but the single scenes."""
+        return {**self.settings, **{name: value for name, value in vars(self).items() if name not in ("guesses", "places", "settings")}}
 
 
 def evaluate(
-    model: Reserve, folder: str | Path, *, use: Use = "sound", num_films: int = 12, seed: int = 1000, split: Split = "unseen"
+    model: Reserve,
+    folder: str | Path,
+    *,
+    use: Use = "sound",
+    num_films: int = 12,
+    seed: int = 1000,
+    split: Split = "unseen",
+    num_scenes: int | None = None,
+    size: int = DEFAULT_SIZE,
 ) -> FilmsResult:
     """Ask about every scene of ``num_films`` films of a split, written to ``folder`` (those already there are taken).
+
+    ``num_scenes``, ``size``: of the films, see ``write_films``.
 
     A question stands on the segment of five seconds that holds the middle of its scene's action.
     """
     with in_turn():
-        truth = write_films(folder, num_films, seed=seed, split=split, size=FRAME_SIZE)
+        truth = write_films(folder, num_films, seed=seed, split=split, num_scenes=num_scenes, size=size)
     filler = Filler(model)
     own = processes.share(len(truth))
-    jobs = [(Path(folder) / film["path"], [_question(scene) for scene in _asked(film)]) for film in truth[own.start : own.stop]]
+    jobs = [(Path(folder) / film["path"], [question_about(scene) for scene in asked_scenes(film)]) for film in truth[own.start : own.stop]]
     found = []
     for result in filler.run(jobs, use=use, subtitles=False):
         if result.failure:
             raise result.failure.error
-        found.append([answer.option for answer in result.blanks(top=5)[0]])
+        found.append([answer.option for answer in result.blanks()[0]])
     best = [answers for part in processes.gather(found) for answers in part]
-    true = [scene["label"] for film in truth for scene in _asked(film)]
-    videos = [(Path(folder) / film["path"], scene["label"]) for film in truth for scene in _asked(film)]
-    protocol = Protocol.of(f"playground films/{split}, seed {seed}", OPTIONS, videos, subset=True)
+    true = [scene["label"] for film in truth for scene in asked_scenes(film)]
+    videos = [(Path(folder) / film["path"], scene["label"]) for film in truth for scene in asked_scenes(film)]
+    name = f"playground films/{split}, seed {seed}" + (f", {size} pixels" if size != DEFAULT_SIZE else "")
+    protocol = Protocol.of(name, OPTIONS, videos, subset=True)
     settings = {"weights": model.config.weights, "weights_sha256": hash_state(model.state_dict()), **protocol.as_dict()}
     return _measure(use, list(zip(true, best, strict=True)), settings)
 
 
-def _asked(film: dict[str, Any]) -> list[dict[str, Any]]:
-    """The scenes whose action is in the middle of a whole segment: what is behind the last whole one is left out."""
+def asked_scenes(film: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of a film's truth the scenes whose action is in the middle of a whole segment: what is behind the last whole one is left out."""
     end = film["duration_seconds"] // SEGMENT_SECONDS * SEGMENT_SECONDS
     return [scene for scene in film["scenes"] if sum(scene["action_seconds"]) / 2 < end]
 
 
-def _question(scene: dict[str, Any]) -> Question:
+def question_about(scene: dict[str, Any]) -> Question:
+    """What it shows, asked at the middle of its action."""
     return Question(text=QUESTION, options=OPTIONS, at=sum(scene["action_seconds"]) / 2)
 
 
@@ -102,19 +116,21 @@ def _measure(use: Use, answers: Sequence[tuple[str, list[str]]], settings: dict[
     by_action: dict[Action, list[bool]] = defaultdict(list)
     for true, guess in pairs:
         by_action[true[2]].append(true[2] == guess[2])
+    places = tuple(best.index(true) + 1 for true, best in answers)
     heard = [right for action, rights in by_action.items() if action.heard_only for right in rights]
     return FilmsResult(
         use=use,
         num_questions=len(pairs),
         num_options=len(OPTIONS),
         top1=_percent([true == guess for true, guess in pairs]),
-        top5=_percent([true in best for true, best in answers]),
+        top5=_percent([place <= 5 for place in places]),
         shape=_percent([true[0] == guess[0] for true, guess in pairs]),
         colour=_percent([true[1] == guess[1] for true, guess in pairs]),
         action=_percent([true[2] == guess[2] for true, guess in pairs]),
         action_heard_only=_percent(heard),
         action_by_action={action.name: _percent(rights) for action, rights in by_action.items()},
         guesses=tuple((true, best[0]) for true, best in answers),
+        places=places,
         settings=settings,
     )
 
