@@ -80,7 +80,7 @@ def examples(num_records: int, seed: int) -> RecordExamples:
 
 
 def program(name: str) -> ImageTextProgram | SupervisedProgram | PretrainingProgram:
-    if name == "pretraining":
+    if name.startswith("pretraining"):
         return PretrainingProgram(tiny_reserve(), examples(12, 12), config=PRETRAINING, held_out=examples(7, 7))
     if name == "image_text":
         data = [Noise(count, num_frames=1, seed=count) for count in (12, 7)]
@@ -92,7 +92,10 @@ def program(name: str) -> ImageTextProgram | SupervisedProgram | PretrainingProg
 
 
 def settings(name: str, layout: str) -> TrainingSettings:
-    values = {**SETTINGS, "parallel": "fsdp" if layout == "fsdp" else "ddp", "keep_best": BEST[name]}
+    program_name = name.removesuffix("_bfloat16")
+    values = {**SETTINGS, "parallel": "fsdp" if layout == "fsdp" else "ddp", "keep_best": BEST[program_name]}
+    if name.endswith("_bfloat16"):
+        values["optimizer"] = {"kind": "bfloat16_adam", "learning_rate": 1e-3, "eps": 1e-6, "schedule": "from_zero", "warmup_steps": 1}
     if name == "supervised":
         values["accumulation"] = 2
     return TrainingSettings.model_validate(values)
@@ -147,6 +150,9 @@ def main(folder: Path, recipe: Path) -> None:
         for name in PROGRAMS:
             for layout in ("ddp", "fsdp"):
                 results[f"{name}-{layout}"] = trained(name, layout, folder / f"{name}-{layout}")
+        for before, after in (("ddp", "fsdp"), ("fsdp", "ddp")):  # with moments of two bytes
+            trained("pretraining_bfloat16", before, folder / f"bfloat16-{before}")
+            trained("pretraining_bfloat16", after, folder / f"bfloat16-{before}-{after}", state_from=folder / f"bfloat16-{before}")
         results["muon"] = [difference_of_muon(*shape) for shape in ((64, 192), (192, 64), (33, 99))]
         for before, after in (("one", "ddp"), ("one", "fsdp"), ("ddp", "fsdp"), ("fsdp", "ddp")):
             target = folder / f"supervised-{before}-{after}"

@@ -111,6 +111,14 @@ def assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tenso
     assert max(off.values()) <= tolerance, max(off.items(), key=lambda item: item[1])
 
 
+@pytest.mark.parametrize(("before", "after"), [("ddp", "fsdp"), ("fsdp", "ddp")])
+def test_moments_of_two_bytes_go_from_layout_to_layout(runs: Runs, before: str, after: str) -> None:
+    assert runs.losses(f"bfloat16-{before}-{after}") == pytest.approx(runs.losses(f"bfloat16-{before}")[1:], rel=1e-5)
+    one, other = (runs.state(f"bfloat16-{run}", 3)["optimizer"]["state"] for run in (before, f"{before}-{after}"))
+    assert all(values["exp_avg_sq"].dtype == torch.bfloat16 for state in (one, other) for values in state.values())
+    assert all(torch.allclose(one[name]["exp_avg"].float(), other[name]["exp_avg"].float(), rtol=0.02, atol=1e-5) for name in one)
+
+
 def test_muon_moves_a_sharded_matrix_as_a_whole_one(runs: Runs) -> None:
     """To the precision it works in, bfloat16. Halves made orthogonal by themselves would be off by 0.3."""
     assert all(difference < 0.03 for results in runs.two for difference in results["muon"]), runs.two[0]["muon"]
