@@ -45,6 +45,10 @@ def test_it_writes_prepares_trains_answers_and_reports(watchword: Any, folder: P
     assert results["frames"]["num_questions"] == results["sound"]["num_questions"] > 30
     rows = [line for line in done.out.splitlines() if re.match(r"0000[01]\.mp4 ", line)]
     assert len(rows) == 20 and truth[0]["scenes"][0]["label"] in rows[0]
+    for row in rows:
+        _, _, true, *answers = re.split(r"\s{2,}", row.strip())
+        assert len(answers) == 4 and all(1 <= int(place) <= 720 for place in answers[1::2])
+        assert all((best == true) == (place == "1") for best, place in zip(answers[::2], answers[1::2], strict=True))
     assert done.out.count("by chance") >= 4 and "of 720 (by chance 360.5)" in done.out
     page = (folder / "report.html").read_text()
     assert page.count("data:image/png") == 4 and 'src="http' not in page and "hours" in page

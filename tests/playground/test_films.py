@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -240,6 +241,14 @@ def test_a_folder_of_films_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert names == [*(f"{index:05}.{ending}" for index in range(3) for ending in ("mp4", "vtt")), "truth.jsonl"]
     with pytest.raises(InputError, match="other settings"):
         write(3, seed=2)
+
+
+def test_processes_side_by_side_write_the_same_films(tmp_path: Path) -> None:
+    settings: dict[str, Any] = dict(seed=3, num_scenes=2, size=16)
+    truth = write_films(tmp_path / "alone", 3, **settings)
+    assert write_films(tmp_path / "together", 3, **settings, num_processes=2) == truth
+    written = {path.name: path.read_bytes() for path in (tmp_path / "alone").iterdir()}
+    assert {path.name: path.read_bytes() for path in (tmp_path / "together").iterdir()} == written and len(written) == 7
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_record_of_several_groups_is_drawn_whole_and_one_of_a_part_is_refused(
         masked_record(record(num_segments=4))
 
 
-def test_a_frame_finds_its_sound_where_the_model_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_finds_its_sound_where_the_model_says() -> None:
     found = sound_neighbours(tiny_reserve(), [RECORD])
     assert found.cosines.shape == (8, 8) and len(found.segments) == 8
     order = np.argsort(-found.cosines, axis=1)

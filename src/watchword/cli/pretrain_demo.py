@@ -30,7 +30,7 @@ def pretrain_demo(
 ) -> None:
     """Pretrain a small MERLOT Reserve from nothing: write films with subtitles, prepare, train, fill in blanks on films it never saw.
 
-    The same stages as with your own videos (docs/pretrain.md), so short that the model learns only a little. OUTPUT gets report.html.
+    The same stages as with your own videos (docs/pretrain.md), so short that its answers stay near chance. OUTPUT gets report.html.
     """
     check_folder(output, "--output")
     with warnings_as_notes():
@@ -59,7 +59,7 @@ def _print(done: PretrainDemo) -> None:
     from rich import box
     from rich.table import Table
 
-    from ..report.pretrain_demo import answer_rows, summary
+    from ..report.pretrain_demo import SHORT, answer_rows, summary
     from ..tasks.pretrain_demo import USES
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -76,3 +76,4 @@ def _print(done: PretrainDemo) -> None:
     print_table(table, width=150)
     for line in summary(done):
         print(line)
+    note(SHORT)

@@ -19,13 +19,14 @@ from .pretraining import masked_record, neighbours_picture, sound_neighbours
 from .run import FillingRun
 from .text import clock, duration
 
-__all__ = ["answer_rows", "page", "summary"]
+__all__ = ["SHORT", "answer_rows", "page", "summary"]
 
 NEIGHBOUR_RECORDS = 12
 
 SHORT = (
-    "So short a training shows that every part works, not what the method can do: expect losses that have begun to fall and answers near "
-    "chance. To name phrases of this small world takes hours (recipes/playground_reserve.yaml); real footage takes far more videos, and "
+    "So short a training shows that every part works, not what the method can do. In some minutes the model begins to learn its few films "
+    "by heart, so that the losses fall, and next to nothing that holds for films it has not met: expect answers near chance. To name "
+    "phrases of this small world takes more films and hours (recipes/playground_reserve.yaml); real footage takes far more videos, and "
     "accelerators (docs/pretrain.md)."
 )
 """What a training of minutes can and cannot do."""

@@ -116,7 +116,7 @@ def _measure(use: Use, answers: Sequence[tuple[str, list[str]]], settings: dict[
     by_action: dict[Action, list[bool]] = defaultdict(list)
     for true, guess in pairs:
         by_action[true[2]].append(true[2] == guess[2])
-    places = tuple(best.index(true) + 1 for true, best in answers)
+    places = tuple(best.index(true) + 1 if true in best else len(OPTIONS) for true, best in answers)
     heard = [right for action, rights in by_action.items() if action.heard_only for right in rights]
     return FilmsResult(
         use=use,
