@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,15 @@ import pytest
 import torch
 import yaml
 from pydantic import ValidationError
-from torch import Tensor
+from torch import Tensor, nn
 
 from tiny_clips import tiny_model
 from watchword.errors import ConfigError
+from watchword.layers import TransformerBlock
 from watchword.text import tokenize
 from watchword.training import OptimizerSettings, TrainingSettings, load_recipe, train
 from watchword.training.checkpoint import load_state, save_state
+from watchword.training.parallel import compile_blocks
 from watchword.weights.states import hash_state
 from watchword.xclip import XClip
 from watchword.xclip.augment import Augmentation
@@ -289,3 +292,20 @@ def test_a_run_from_before_a_setting_existed_goes_on(tmp_path: Path) -> None:
     train(program(), settings(num_steps=1), tmp_path, progress=False)
     with pytest.raises(ConfigError, match="other settings"):
         train(program(), settings(num_steps=1, evaluate_every=1, keep_best="held_out_top1"), tmp_path, progress=False)
+
+
+@pytest.mark.skipif(shutil.which("c++") is None and shutil.which("g++") is None, reason="torch.compile needs a C++ compiler here")
+def test_compiled_blocks_give_the_same_numbers_under_the_same_names() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.ModuleList([TransformerBlock(32, 2, activation="quick_gelu")]))
+    (block,) = model[0]  # type: ignore[misc]
+    x, names = torch.randn(2, 9, 32), list(model.state_dict())
+    before = block(x)
+    before.sum().backward()
+    gradient = block.mlp.c_fc.weight.grad.clone()
+    model.zero_grad()
+    compile_blocks(model)
+    after = block(x)
+    after.sum().backward()
+    assert list(model.state_dict()) == names
+    assert torch.allclose(after, before, atol=1e-5) and torch.allclose(block.mlp.c_fc.weight.grad, gradient, atol=1e-4)
