@@ -66,7 +66,8 @@ def show(report: Report, console: Console) -> None:
 
 def markdown(reports: Sequence[Report], command: str) -> str:
     """One page with the command, the date and the machine on top."""
-    lines = ["# Speed and memory", "", *made_by(command), "- Times are medians of interleaved rounds in one run.", ""]
+    measured = ["- Times are medians of interleaved rounds in one run."] if any(report.goals for report in reports) else []
+    lines = ["# Speed and memory" if measured else "# Plan", "", *made_by(command), *measured, ""]
     for report in reports:
         lines += [f"## {report.title}", ""]
         for table in report.all_tables():

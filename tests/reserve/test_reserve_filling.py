@@ -284,7 +284,7 @@ def test_options_given_twice_cut_or_read_alike_are_said(filler: Filler, loud: Pa
     assert "'one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen' (16 tokens)" in cut
     assert f"'{tail} seventeen' as '{tail} sixteen', 'cafe' as 'café'" in alike
     found = numbers(result)
-    assert len(found) == 5 and found["café"] == found["cafe"]
+    assert len(found) == 5 and found["café"] == pytest.approx(found["cafe"], rel=1e-6)  # rows of one product are not equal to the bit
 
 
 def test_what_reads_like_a_special_token_is_ordinary_text(filler: Filler, loud: Path) -> None:

@@ -146,19 +146,18 @@ def test_spans_of_the_video_are_drawn_four_times_as_often() -> None:
     assert share == pytest.approx(0.5, abs=0.03)
 
 
-def test_draws_are_fresh_follow_their_generator_and_split_at_the_rate_told() -> None:
-    batch = a_batch(tiny_reserve())
-    batch = {name: tensor[:1].expand(600, *tensor.shape[1:]) for name, tensor in batch.items()}
-    config = PretrainingConfig(split_probability=0.3)
-    draw = [PretrainingDraws.draw(batch, config, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
-    assert torch.equal(draw[0].spans, draw[1].spans)
-    assert not torch.equal(draw[0].spans, draw[2].spans)
-    assert not torch.equal(draw[0].splits["audio2text"], draw[0].splits["text2audio"])
-    for split in draw[0].splits.values():
-        assert set(split.tolist()) == {1, 2}  # two segments in a group: cut in the middle or not at all
-        assert float((split == 1).float().mean()) == pytest.approx(0.3, abs=0.05)
-    never = PretrainingDraws.draw(batch, PretrainingConfig(split_probability=0.0))
-    assert set(never.splits["audio2text"].tolist()) == {2}
+def test_draws_come_with_the_batch_and_are_missed_by_name() -> None:
+    drawn = {
+        "draws/spans": torch.rand(2, SPANS),
+        "draws/audio2text": torch.tensor([[1, 2], [2, 2]]),
+        "draws/text2audio": torch.full((2, 2), 2),
+    }
+    draws = PretrainingDraws.of(drawn)
+    assert torch.equal(draws.spans, drawn["draws/spans"])
+    assert draws.splits["audio2text"].tolist() == [1, 2, 2, 2] and draws.splits["text2audio"].tolist() == [2] * 4
+    for name in drawn:
+        with pytest.raises(InputError, match=f"needs {name}"):
+            PretrainingDraws.of({key: value for key, value in drawn.items() if key != name})
 
 
 def test_a_batch_that_does_not_fit_is_named() -> None:
