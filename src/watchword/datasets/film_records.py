@@ -20,9 +20,10 @@ from ..reserve.draws import record_draws
 from ..reserve.grouping import group_segments
 from ..reserve.packing import pack_documents
 from ..reserve.pictures import store_frame, store_spectrogram
+from ..reserve.preparing import stored_segment
 from ..reserve.records import Record, RecordSegment, RecordVideo
+from ..reserve.segmentation import Span
 from ..reserve.shards import MANIFEST, RECORDS_A_SHARD, Manifest, RecordShards, ShardEntry, record_key, shard_name, write_shard
-from ..text.reserve import default_tokenizer
 from .playground import world_hash
 from .playground_films import FilmSegment, film_segments
 
@@ -61,28 +62,9 @@ def _render(index: int, *, split: Split, frame_size: int, seed: int) -> list[Rec
 
 
 def _kept(segment: FilmSegment, film: str) -> RecordSegment:
-    ids = [default_tokenizer().encode(word, special=False) for word in segment.words]
-    frame = store_frame(segment.frame, quality=_JPEG_QUALITY)
-    magic_number, picture = store_spectrogram(segment.spectrogram.T)
-
-    def of_tokens(times: tuple[float, ...]) -> tuple[float, ...]:
-        return tuple(time for time, own in zip(times, ids, strict=True) for _ in own)
-
-    return RecordSegment(
-        video_id=film,
-        video_src_index=0,
-        playback_speed=segment.speed,
-        start_time=segment.start_time,
-        end_time=segment.end_time,
-        tokens=tuple(token for own in ids for token in own),
-        token_starts=of_tokens(segment.starts),
-        token_ends=of_tokens(segment.ends),
-        width=frame.width,
-        height=frame.height,
-        magic_number=magic_number,
-        frame=frame.jpeg,
-        spectrogram=picture,
-    )
+    spoken = list(zip(segment.words, segment.starts, segment.ends, strict=True))
+    frame, spectrogram = store_frame(segment.frame, quality=_JPEG_QUALITY), store_spectrogram(segment.spectrogram.T)
+    return stored_segment(film, Span(segment.start_time, segment.end_time), segment.speed, spoken, frame, spectrogram)
 
 
 def _written(

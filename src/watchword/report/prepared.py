@@ -8,6 +8,7 @@ import io
 import numpy as np
 from PIL import Image
 
+from ..counted import counted
 from ..datasets.record_folder import PreparedFolder
 from ..reserve.preparing import REASONS
 from ..reserve.records import Record, RecordSegment
@@ -51,20 +52,16 @@ def _header(prepared: PreparedFolder) -> str:
     manifest = prepared.manifest
     videos = manifest.videos
     parts = [
-        f"{part}: {_count(manifest.num_records(part), 'record')} of {_count(manifest.num_segments, 'segment')} "
-        f"in {_count(len(manifest.shards(part)), 'shard')}"
+        f"{part}: {counted(manifest.num_records(part), 'record')} of {counted(manifest.num_segments, 'segment')} "
+        f"in {counted(len(manifest.shards(part)), 'shard')}"
         for part in ("train", "validation")
     ]
-    left_out = f"{_count(videos['num_rejected'], 'video')} left out" if videos["num_rejected"] else "none left out"
+    left_out = f"{counted(videos['num_rejected'], 'video')} left out" if videos["num_rejected"] else "none left out"
     no_text = "" if manifest.settings.get("text") else '<p class="faint">without web text</p>'
     return f"""<h1>{escaped(prepared.folder.resolve().name)}</h1>
-<p><b>{_count(videos["num_prepared"], "video")}</b>, {duration(videos["seconds"])} long together, gave
-<b>{_count(videos["num_segments"], "segment")}</b>; {left_out}.</p>
+<p><b>{counted(videos["num_prepared"], "video")}</b>, {duration(videos["seconds"])} long together, gave
+<b>{counted(videos["num_segments"], "segment")}</b>; {left_out}.</p>
 <p>{" · ".join(parts)}</p>{no_text}"""
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _reasons(prepared: PreparedFolder) -> str:

@@ -24,7 +24,7 @@ from ..text.reserve import default_tokenizer
 from .draws import record_draws
 from .pictures import StoredFrame, store_spectrogram, stored_frames
 from .records import Record, RecordSegment
-from .segmentation import Section, sections
+from .segmentation import Section, Span, sections
 from .segments import frame_numbers
 from .sounds import SectionSounds, section_sounds
 from .spoken_language import language_probability
@@ -33,7 +33,7 @@ from .transcribing import load_whisper, transcribe
 from .transcript import Quality, clean_words, transcript_quality
 from .video_info import VideoInfo, read_info
 
-__all__ = ["REASONS", "Rejected", "VideoSettings", "check_available", "fullest_bin", "prepare_video"]
+__all__ = ["REASONS", "Rejected", "VideoSettings", "check_available", "fullest_bin", "prepare_video", "stored_segment"]
 
 REASONS = {
     "no_subtitles": "no subtitles inside or beside the video",
@@ -230,34 +230,52 @@ def _segments(
     frames: Sequence[StoredFrame],
     settings: VideoSettings,
 ) -> tuple[RecordSegment, ...]:
-    tokenizer = default_tokenizer()
     made = []
     for number, (section, frame) in enumerate(zip(found, frames, strict=True)):
-        timed = [
-            (token, round(start, _TIME_DECIMALS), round(end, _TIME_DECIMALS))
+        spoken = [
+            (words[row].text, round(start, _TIME_DECIMALS), round(end, _TIME_DECIMALS))
             for row, (start, end) in zip(section.rows, section.relative(words), strict=True)
-            for token in tokenizer.encode(words[row].text, special=False)
         ]
-        magic, spectrogram = store_spectrogram(sounds.log_mels[number].numpy(), settings.spectrogram)
-        made.append(
-            RecordSegment(
-                video_id=video_id,
-                video_src_index=0,
-                playback_speed=section.speed,
-                start_time=section.span.start,
-                end_time=section.span.end,
-                tokens=tuple(token for token, _, _ in timed),
-                token_starts=tuple(start for _, start, _ in timed),
-                token_ends=tuple(end for _, _, end in timed),
-                width=frame.width,
-                height=frame.height,
-                magic_number=magic,
-                frame=frame.jpeg,
-                spectrogram=spectrogram,
-                has_sound=bool(sounds.covered[number] >= _HEARD_SHARE),
-            )
-        )
+        spectrogram = store_spectrogram(sounds.log_mels[number].numpy(), settings.spectrogram)
+        has_sound = bool(sounds.covered[number] >= _HEARD_SHARE)
+        made.append(stored_segment(video_id, section.span, section.speed, spoken, frame, spectrogram, has_sound=has_sound))
     return tuple(made)
+
+
+def stored_segment(
+    video_id: str,
+    span: Span,
+    speed: int,
+    spoken: Sequence[tuple[str, float, float]],
+    frame: StoredFrame,
+    spectrogram: tuple[float, bytes],
+    *,
+    has_sound: bool = True,
+) -> RecordSegment:
+    """A segment of a record whose only video is this one.
+
+    spoken: (word, start, end) in seconds since the segment's start, in the sped-up clock; all tokens of a word get its times.
+    spectrogram: what `store_spectrogram` gave.
+    """
+    tokenizer = default_tokenizer()
+    timed = [(token, start, end) for word, start, end in spoken for token in tokenizer.encode(word, special=False)]
+    magic_number, picture = spectrogram
+    return RecordSegment(
+        video_id=video_id,
+        video_src_index=0,
+        playback_speed=speed,
+        start_time=span.start,
+        end_time=span.end,
+        tokens=tuple(token for token, _, _ in timed),
+        token_starts=tuple(start for _, start, _ in timed),
+        token_ends=tuple(end for _, _, end in timed),
+        width=frame.width,
+        height=frame.height,
+        magic_number=magic_number,
+        frame=frame.jpeg,
+        spectrogram=picture,
+        has_sound=has_sound,
+    )
 
 
 @lru_cache(maxsize=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,12 +23,9 @@ class Optimizers:
     def __init__(self, groups: list[dict[str, Any]], settings: OptimizerSettings) -> None:
         groups = [dict(group) for group in groups]
         muon = [group for group in groups if group.pop("muon", False)]
-        adamw = [group for group in groups if not any(group is other for other in muon)]
-        self.optimizers: list[torch.optim.Optimizer] = []
-        if settings.kind == "bfloat16_adam":
-            self.optimizers.append(Bfloat16Adam(adamw, settings.learning_rate, betas=settings.betas, eps=settings.eps))
-        else:
-            self.optimizers.append(torch.optim.AdamW(adamw, betas=settings.betas, eps=settings.eps, foreach=True))
+        rest = [group for group in groups if not any(group is other for other in muon)]
+        kind = Bfloat16Adam if settings.kind == "bfloat16_adam" else partial(torch.optim.AdamW, foreach=True)
+        self.optimizers: list[torch.optim.Optimizer] = [kind(rest, lr=settings.learning_rate, betas=settings.betas, eps=settings.eps)]
         if muon:
             self.optimizers.append(torch.optim.Muon(muon, adjust_lr_fn="match_rms_adamw"))  # each group has its own rate and decay
 
