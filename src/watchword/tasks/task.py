@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..devices import Precision
+from ..errors import ConfigError
 from ..reserve.answers import Use
 
-__all__ = ["DataReport", "EvaluationOptions", "Needed", "Task", "TaskResult", "look_for", "percent"]
+__all__ = ["DataReport", "EvaluationOptions", "Needed", "Task", "TaskResult", "look_for", "percent", "require"]
 
 
 @dataclass(frozen=True)
@@ -134,3 +135,9 @@ def look_for(folder: Path, needs: Sequence[Needed]) -> tuple[Needed, ...]:
 def percent(hits: Sequence[bool]) -> float:
     """nan of nothing."""
     return 100 * sum(hits) / len(hits) if hits else float("nan")
+
+
+def require(folder: Path, needs: Sequence[Needed]) -> None:
+    """ConfigError that names the first that is missing, and where its owners give it."""
+    for needed in look_for(folder, needs):
+        raise ConfigError(f"{folder}: no {needed.path.removeprefix('**/')} ({needed.what}); {needed.where} gives it: {needed.terms}")
