@@ -43,6 +43,8 @@ def evaluate_task(
         with progress(1, "evaluating") as advance:
             chosen = EvaluationOptions(settings=parse_settings(settings), on_progress=lambda share: advance(0, share), **options)
             result = task.evaluate(data, model, chosen)
+    for line in result.notes:
+        note(f"note: {line}")
     numbers = {**made, **result.as_dict()}
     if out is not None:
         with writing(out):

@@ -7,12 +7,11 @@ paper: it compares the stretches with the statement, each option in its blank.
 
 from __future__ import annotations
 
-import os
-import warnings
+import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -23,7 +22,6 @@ import numpy.typing as npt
 import torch
 
 from ..datasets.folders import VIDEO_SUFFIXES, find_media
-from ..datasets.splits import Protocol
 from ..devices import find_device
 from ..errors import ConfigError, WatchwordError
 from ..fields import check_types, checked_fields
@@ -164,8 +162,6 @@ class ZeroShotTask(ABC):
         items = self.items(folder, notes)[: options.limit]
         if not items:
             raise ConfigError(f"{folder}: its files hold no question")
-        for notice in notes:
-            warnings.warn(notice, UserWarning, stacklevel=2)
         score, weights = _scorer(model, options)
         answered = score([item for item in items if not item.refused])
         rows: list[dict[str, Any]] = []
@@ -176,16 +172,15 @@ class ZeroShotTask(ABC):
             rows.append({"id": item.id, "kind": item.kind, "statement": item.statement, **judged, **item.facts, "error": error})
             kept.append(None if scores is None else self.exported(item, scores))
             options.on_progress(len(rows) / len(items))
-        names = {label: label for item in items for label in item.options.texts}
-        videos = [(Path(os.path.relpath(item.video, folder)), item.id) for item in items]
-        protocol = Protocol.of(self.name, tuple(names), videos, subset=True)
+        shown = {field.name: getattr(self, field.name) for field in fields(self)}
         return TaskResult(
             task=self.name,
             metrics=self.metrics(items, rows),
             rows=rows,
             baselines=self._baselines(folder, items),
             exports=self.exports(items, kept),
-            settings={**weights, "use": options.use, "task_settings": dict(vars(self)), "notes": notes, **protocol.as_dict()},
+            notes=tuple(notes),
+            settings={**weights, "use": options.use, "task_settings": shown, "items_sha256": _hash(items)},
         )
 
     def _baselines(self, folder: Path, items: Sequence[BlankItem]) -> dict[str, dict[str, float]]:
@@ -200,6 +195,16 @@ class ZeroShotTask(ABC):
             for name, guess in guesses.items()
             if guess is not None
         }
+
+
+def _hash(items: Sequence[BlankItem]) -> str:
+    """Of what is asked: equal for equal questions, options and answers, in the same order."""
+    known: dict[int, str] = {}
+    digest = hashlib.sha256()
+    for item in items:
+        options = known.setdefault(id(item.options), hashlib.sha256("\n".join(item.options.texts).encode()).hexdigest())
+        digest.update(f"{item.id}\n{item.statement}\n{options}\n{item.answer}\n".encode())
+    return digest.hexdigest()
 
 
 def place_of(answer: int | None, scores: Scores) -> int:
