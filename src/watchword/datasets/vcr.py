@@ -31,11 +31,12 @@ def with_pictures(items: VcrItems) -> VcrItems:
     """Those items whose picture is there; how many are not is a warning. ConfigError if none is."""
     missing = items.missing_files()
     if len(missing) == len(items):
-        raise ConfigError(f"{next(iter(missing.values()))} and all other pictures are missing: unpack vcr1images.zip from {WHERE} ({TERMS})")
+        raise ConfigError(f"{missing[0]} and all other pictures are missing: unpack vcr1images.zip from {WHERE} ({TERMS})")
     if not missing:
         return items
-    message = f"{items.path}: {len(missing)} of {len(items)} questions are left out, since {next(iter(missing.values()))} is not there"
-    warnings.warn(f"{message}{' and others are not' if len(set(missing.values())) > 1 else ''}", UserWarning, stacklevel=2)
+    files = sorted(set(missing.values()))
+    message = f"{items.path}: {len(missing)} of {len(items)} questions are left out; missing are {len(files)} files, the first {files[0]}"
+    warnings.warn(message, UserWarning, stacklevel=2)
     return items.only([index for index in range(len(items)) if index not in missing])
 
 
@@ -87,9 +88,7 @@ class VcrExamples(Dataset[dict[str, Any]]):
         texts = VcrTexts.of(item, names)
         draws = record_draws(self.seed, epoch, item.annot_id)
         mirrored = self.mirror and draws.coin("mirror") and not texts.tell_sides
-        picture = marked_picture(
-            self.items.read_picture(item), objects, names.drawn, mirrored=mirrored, released_flip=self.released_flip
-        )
+        picture = marked_picture(self.items.read_picture(item), objects, names.drawn, mirrored=mirrored, released_flip=self.released_flip)
         return {
             "images": patches(self.pictures.draw(picture, self.grid, draws)),
             "tokens": texts.sequences(self.tokenizer, given, self.length),

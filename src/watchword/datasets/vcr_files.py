@@ -62,6 +62,14 @@ class VcrItem(_Published):
             raise ValueError("answer_label and rationale_label go together")
         return self
 
+    @model_validator(mode="after")
+    def _tags_point_to_objects(self) -> Self:
+        texts = (self.question, *self.answer_choices, *self.rationale_choices)
+        tagged = {number for text in texts for token in text if isinstance(token, list) for number in token}
+        if wrong := sorted(tagged - set(range(len(self.objects)))):
+            raise ValueError(f"a text points to object {wrong[0]}, but there are {len(self.objects)}, counted from 0")
+        return self
+
 
 class VcrObjects(_Published):
     """What the file beside a picture tells: its size in pixels, and of each object its class and box ``[x1, y1, x2, y2, score]``."""
