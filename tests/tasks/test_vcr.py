@@ -19,7 +19,7 @@ from torch.utils.data import default_collate
 
 from tiny_reserve import tiny_reserve
 from watchword.datasets.vcr import AT_RANDOM, VcrExamples, with_pictures
-from watchword.datasets.vcr_files import VcrItem, VcrItems, VcrObjects
+from watchword.datasets.vcr_files import VcrItems, VcrObjects
 from watchword.datasets.vcr_pictures import marked_picture
 from watchword.datasets.vcr_texts import Names, VcrTexts, sentence
 from watchword.errors import ConfigError, InputError
@@ -182,7 +182,10 @@ def test_sentences(tokens: list[Any], text: str) -> None:
     assert sentence(tokens, Names(["person", "person"])) == text
 
 
-@given(st.lists(st.one_of(st.text(max_size=8), st.lists(st.integers(0, 4), max_size=4)), max_size=12))
+WORDS = st.text("ant's.,?:;-\"(&\u00e9\u00a0 ", max_size=8)
+
+
+@given(st.lists(st.one_of(WORDS, st.lists(st.integers(0, 4), max_size=4)), max_size=12))
 def test_any_tokens_make_one_clean_line(tokens: list[Any]) -> None:
     text = sentence(tokens, Names(["person", "dog", "dog", "cat", "person"]))
     assert text == text.strip() and "\n" not in text and "  " not in text
@@ -194,26 +197,25 @@ def test_sequences_end_in_a_blank_and_rationales_know_the_answer() -> None:
     found = texts.sequences(tokenizer, range(4), 40)
     assert found.shape == (5, 4, 40) and ((found == MASK).sum(axis=-1) == 1).all()
     read = tokenizer.decode([number for number in found[3, 1].tolist() if number not in (0, MASK)])
-    assert read.split() == "why? answer: three rationale: since".split()
+    assert read.split() == ["why?", "answer:", "three", "rationale:", "since"]
     assert found[1, 3, -1] == MASK
 
 
 # Pictures
 
 
-def test_a_mirrored_picture_is_mirrored_with_its_boxes(folder: Path) -> None:
-    items = VcrItems(folder, "train")
-    picture, objects = items.read_picture(items[0]), items.read_objects(items[0])
-    drawn = {number: f"Thing {number}" for number in range(len(objects.boxes))}
-    plain = marked_picture(picture, objects, drawn)
-    true = marked_picture(picture, objects, drawn, mirrored=True)
-    released = marked_picture(picture, objects, drawn, mirrored=True, released_flip=True)
-    inside = np.zeros(plain.shape[:2], bool)  # away from outlines, which fall on other pixels
-    for box in objects.boxes:
-        inside[int(box[1]) - 3 : int(box[3]) + 4, int(box[0]) - 3 : int(box[2]) + 4] = True
-    assert np.array_equal(true[:, ::-1][~inside], plain[~inside]) and not np.array_equal(true, plain)
-    neither = ~(inside | inside[:, ::-1])
-    assert np.array_equal(released[neither], plain[neither]) and not np.array_equal(released, plain)
+def test_a_mirrored_picture_is_mirrored_with_its_boxes() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
+    objects = VcrObjects(boxes=[[5.0, 10.0, 20.0, 30.0, 0.9]], width=60, height=40, names=["cat"])
+    plain, true, released = (
+        marked_picture(Image.fromarray(pixels), objects, {0: "the cat"}, mirrored=mirrored, released_flip=released)
+        for mirrored, released in ((False, False), (True, False), (True, True))
+    )
+    assert not np.array_equal(plain[10:30, 5:20], pixels[10:30, 5:20])
+    inside = (slice(13, 28), slice(8, 18))  # of the outline, which falls on other pixels
+    assert np.array_equal(true[:, ::-1][inside], plain[inside])
+    assert np.array_equal(true[:, :35], pixels[:, :24:-1]) and np.array_equal(plain[:, 25:], pixels[:, 25:])
+    assert np.array_equal(released[:, :35], pixels[:, :35]) and not np.array_equal(released[:, 40:55], pixels[:, 40:55])
 
 
 def test_pictures_are_made_smaller_and_boxes_with_them() -> None:
@@ -265,7 +267,7 @@ def test_from_files_to_the_leaderboard(folder: Path, weights: str) -> None:
     assert list(result.metrics) == ["Q->A", "QA->R", "Q->AR"] and list(result.metrics.values()) == pytest.approx(expected)
     assert result.baselines["random"] == {"Q->A": 25, "QA->R": 25, "Q->AR": 6.25}
     assert result.baselines["prior"]["Q->A"] >= 25 and result.settings["split"] == "val"
-    assert list(csv.DictReader(io.StringIO(result.as_csv())))[0]["question"]
+    assert next(csv.DictReader(io.StringIO(result.as_csv())))["question"]
 
 
 def test_scores_do_not_depend_on_what_else_is_asked(folder: Path, weights: str) -> None:
@@ -280,7 +282,6 @@ def test_the_test_split_has_no_metrics_but_its_export(folder: Path, weights: str
     result = Vcr().evaluate(folder, weights, EvaluationOptions(device="cpu", settings={"split": "test", "length": 140}))
     assert result.metrics == {} and len(result.rows) == 3 and result.settings["length"] == 140
     assert len(result.exports[LEADERBOARD].splitlines()) == 4
-    shutil.copy(folder / "test.jsonl", folder / "copied.jsonl")
 
 
 def test_missing_pictures_are_told_and_count_as_wrong(own: Path, weights: str) -> None:
@@ -300,7 +301,7 @@ def test_missing_pictures_are_told_and_count_as_wrong(own: Path, weights: str) -
     with pytest.warns(UserWarning, match="2 of 9 questions are left out"):
         assert len(with_pictures(items)) == NUM_VAL - 2
     shutil.rmtree(own / "vcr1images")
-    with pytest.raises(ConfigError, match="vcr1images.zip"):
+    with pytest.raises(ConfigError, match=r"vcr1images\.zip"):
         with_pictures(items)
 
 
@@ -326,7 +327,7 @@ def test_what_cannot_be_measured_is_refused(folder: Path, own: Path, weights: st
     with pytest.raises(ConfigError, match="sound"):
         Vcr().evaluate(folder, weights, EvaluationOptions(device="cpu", use="sound"))
     tiny_reserve().save_pretrained(tmp_path / "pretrained")
-    with pytest.raises(InputError, match="proj.*finetune"):
+    with pytest.raises(InputError, match=r"proj.*finetune"):
         Vcr().evaluate(folder, str(tmp_path / "pretrained"), EvaluationOptions(device="cpu"))
     shutil.copy(own / "test.jsonl", own / "val.jsonl")
     with pytest.raises(ConfigError, match="line 1: it has no labels"):
@@ -334,20 +335,20 @@ def test_what_cannot_be_measured_is_refused(folder: Path, own: Path, weights: st
 
 
 def test_it_learns(folder: Path) -> None:
-    """A tiny model learns the training questions by heart: 60 % of both right, where chance is 6."""
-    data = VcrExamples(VcrItems(folder, "train"), grid=GRID, length=48)
+    """A tiny model learns a dozen questions by heart: 50 % with both right, where chance is 6."""
+    data = VcrExamples(VcrItems(folder, "train", limit=12), grid=GRID, length=48)
     model = for_choices(tiny_reserve(), "vcr")
     program = ChoiceProgram(model, data, held_out=data)
-    settings = OptimizerSettings(learning_rate=2e-3)
+    settings = OptimizerSettings(learning_rate=3e-3)
     optimizer = Optimizers(program.parameter_groups(settings), settings)
     batch = default_collate([data[0, index] for index in range(len(data))])
-    for _ in range(60):
+    for _ in range(70):
         loss, _ = program.loss(batch)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
     with torch.no_grad():
         found = program.evaluate()
-    assert found["held_out_top1"] > 60 and found["num_held_out"] == len(data)
+    assert found["held_out_top1"] > 50 and found["num_held_out"] == len(data)
     assert set(found) == {*program.metrics, "num_held_out"} and "held_out_rationale_top1" in program.metrics
     assert min(found["held_out_answer_top1"], found["held_out_rationale_top1"]) >= found["held_out_top1"]
