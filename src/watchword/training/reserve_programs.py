@@ -13,7 +13,10 @@ import torch
 from .. import processes
 from ..datasets.film_records import film_records
 from ..datasets.playground_questions import PlaygroundQuestions
+from ..datasets.playground_vcr import playground_vcr
 from ..datasets.records import RecordExamples, Records
+from ..datasets.vcr import VcrExamples, with_pictures
+from ..datasets.vcr_files import VcrItems
 from ..errors import ConfigError
 from ..fields import checked_fields
 from ..reserve import Reserve, ReserveConfig
@@ -26,7 +29,7 @@ from ..reserve.pretraining import PretrainingConfig
 from ..reserve.recipe import PretrainingProgram
 from ..reserve.shards import RecordShards
 from .loop import Program
-from .schema import ChoicesRecipe, FilmsData, PretrainingRecipe, ReserveBeginning
+from .schema import ChoicesRecipe, FilmsData, PlaygroundVcrData, PretrainingRecipe, QuestionsData, ReserveBeginning, VcrData
 
 __all__ = ["choices", "pretraining"]
 
@@ -60,12 +63,29 @@ def pretraining(recipe: PretrainingRecipe, beside: Path) -> tuple[Program, dict[
 
 def choices(recipe: ChoicesRecipe, beside: Path) -> tuple[Program, dict[str, Any]]:
     """The program, and what its results are measured on."""
-    pretrained = Reserve.from_pretrained(recipe.start) if recipe.start else Reserve(ReserveConfig.from_dict(recipe.model))
-    model, data = for_choices(pretrained, recipe.name), recipe.data
-    sizes: dict[str, Any] = dict(grid=model.config.grid, frame_size=data.frame_size, cache_folder=beside / "cache")
-    training = PlaygroundQuestions(data.num_stills, seed=data.seed, **sizes)
-    held_out = PlaygroundQuestions(data.num_held_out, seed=data.seed + 1, **sizes)
-    return ChoiceProgram(model, training, held_out=held_out), {"protocol": f"playground questions, seed {data.seed + 1}"}
+    data, values = recipe.data, ReserveConfig.from_dict(recipe.model)
+    if recipe.start is None:
+        pretrained = Reserve(values)
+    else:
+        pretrained = Reserve.from_pretrained(recipe.start, grid=values.grid if "grid" in recipe.model else None)
+    model, seed = for_choices(pretrained, recipe.name), recipe.training.seed
+    if isinstance(data, QuestionsData):
+        sizes: dict[str, Any] = dict(grid=model.config.grid, frame_size=data.frame_size, cache_folder=beside / "cache")
+        questions = PlaygroundQuestions(data.num_stills, seed=data.seed, **sizes)
+        held_out = PlaygroundQuestions(data.num_held_out, seed=data.seed + 1, **sizes)
+        return ChoiceProgram(model, questions, held_out=held_out), {"protocol": f"playground questions, seed {data.seed + 1}"}
+    options: dict[str, Any] = dict(grid=model.config.grid, length=data.length)
+    training = VcrExamples.for_training(
+        with_pictures(VcrItems(folder := _vcr_folder(data, beside), "train")), seed=seed, released_flip=data.released_flip, **options
+    )
+    measured = VcrExamples(with_pictures(VcrItems(folder, "val", limit=data.num_held_out)), **options)
+    return ChoiceProgram(model, training, held_out=measured), {"protocol": f"{len(measured)} validation questions of {data.kind}"}
+
+
+def _vcr_folder(data: VcrData | PlaygroundVcrData, beside: Path) -> Path:
+    if isinstance(data, VcrData):
+        return data.folder
+    return playground_vcr(data.num_questions, num_held_out=data.num_held_out, seed=data.seed, cache_folder=beside / "cache")
 
 
 def _model(recipe: PretrainingRecipe) -> Reserve:

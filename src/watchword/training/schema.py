@@ -19,8 +19,8 @@ from ..xclip.recipe import Trained
 from .settings import TrainingSettings
 
 __all__ = [
-    "Checked", "ChoicesRecipe", "ClipsData", "EvaluationData", "FilmsData", "ImageTextRecipe", "PretrainingRecipe", "QuestionsData",
-    "Recipe", "RecordsData", "ReserveBeginning", "StillsData", "SupervisedRecipe", "VideosData",
+    "Checked", "ChoicesRecipe", "ClipsData", "EvaluationData", "FilmsData", "ImageTextRecipe", "PlaygroundVcrData", "PretrainingRecipe",
+    "QuestionsData", "Recipe", "RecordsData", "ReserveBeginning", "StillsData", "SupervisedRecipe", "VcrData", "VideosData",
 ]  # fmt: skip
 
 
@@ -248,17 +248,48 @@ class QuestionsData(Checked):
     seed: int = Field(default=0, ge=0)
 
 
+class VcrSettings(Checked):
+    """``length``: token ids of a sequence, those of longer ones are cut. ``released_flip``: see ``vcr_pictures.marked_picture``."""
+
+    length: int = Field(default=144, ge=2, le=640)
+    released_flip: bool = False
+
+
+class VcrData(VcrSettings):
+    """VCR as its owners publish it, in ``folder``; the validation split, or its first ``num_held_out`` questions, is held out."""
+
+    kind: Literal["vcr"]
+    folder: Path
+    num_held_out: int | None = Field(default=None, gt=0)
+
+
+class PlaygroundVcrData(VcrSettings):
+    """The playground's stand-in for VCR, written into files as the data set's own are."""
+
+    kind: Literal["playground_vcr"]
+    num_questions: int = Field(gt=0)
+    num_held_out: int = Field(gt=0)
+    seed: int = Field(default=0, ge=0)
+
+
 class ChoicesRecipe(Checked):
     """Finetuning of MERLOT Reserve on multiple choice about single frames. ``start``: pretrained weights, as for
-    ``Reserve.from_pretrained``; None begins with random weights of the sizes that ``model`` says (fields of ``ReserveConfig``).
+    ``Reserve.from_pretrained``; None begins with random weights of the sizes that ``model`` says (fields of ``ReserveConfig``). With a
+    start ``model`` may say the ``grid``, on which no weight depends.
     """
 
     program: Literal["choices"]
     name: str = Field(min_length=1)
     model: dict[str, Any] = {}
     start: str | None = None
-    data: QuestionsData
+    data: QuestionsData | VcrData | PlaygroundVcrData = Field(discriminator="kind")
     training: TrainingSettings
+
+    @model_validator(mode="after")
+    def _only_the_grid(self) -> Self:
+        if self.start is not None and (others := sorted(self.model.keys() - {"grid"})):
+            raise ValueError(f"model.{others[0]} is that of the start; only the grid can change")
+        return self
 
 
 Recipe = ImageTextRecipe | SupervisedRecipe | PretrainingRecipe | ChoicesRecipe

@@ -46,6 +46,9 @@ def shrink(values: dict[str, Any]) -> dict[str, Any]:
         return _shrink_pretraining(tiny)
     if tiny.get("program") == "choices":
         data = {"kind": "playground_questions", "num_stills": 32, "num_held_out": 24, "frame_size": 32}
+        if "vcr" in str(tiny.get("data", {}).get("kind")):
+            kept = {key: value for key, value in tiny["data"].items() if key in ("length", "released_flip")}
+            data = {"kind": "playground_vcr", "num_questions": 16, "num_held_out": 8, **kept}
         small = _shrink_training(tiny.get("training", {}))
         return tiny | {"start": None, "model": _RESERVE_SIZES, "data": data, "training": small}
     model, data, training = (tiny.get(key) or {} for key in ("model", "data", "training"))
