@@ -14,11 +14,13 @@ from .. import processes
 from ..datasets.film_records import film_records
 from ..datasets.playground_questions import PlaygroundQuestions
 from ..datasets.records import RecordExamples, Records
+from ..datasets.videos_with_sound import SOUND_CLASSES, VideosWithSound, write_sound_classes
 from ..errors import ConfigError
 from ..fields import checked_fields
 from ..reserve import Reserve, ReserveConfig
 from ..reserve.ablations import TokenProgram
 from ..reserve.choices import ChoiceProgram, for_choices
+from ..reserve.class_scores import ClassProgram, for_classes
 from ..reserve.examples import Pictures
 from ..reserve.initialisation import begin_small
 from ..reserve.masking import Masking
@@ -26,9 +28,10 @@ from ..reserve.pretraining import PretrainingConfig
 from ..reserve.recipe import PretrainingProgram
 from ..reserve.shards import RecordShards
 from .loop import Program
-from .schema import ChoicesRecipe, FilmsData, PretrainingRecipe, ReserveBeginning
+from .schema import ChoicesRecipe, ClassesRecipe, FilmsData, PretrainingRecipe, ReserveBeginning, VideosData
+from .xclip_programs import measured_on
 
-__all__ = ["choices", "pretraining"]
+__all__ = ["choices", "classes", "pretraining"]
 
 T = TypeVar("T")
 _HELD_OUT_SEED = 1000
@@ -66,6 +69,25 @@ def choices(recipe: ChoicesRecipe, beside: Path) -> tuple[Program, dict[str, Any
     training = PlaygroundQuestions(data.num_stills, seed=data.seed, **sizes)
     held_out = PlaygroundQuestions(data.num_held_out, seed=data.seed + 1, **sizes)
     return ChoiceProgram(model, training, held_out=held_out), {"protocol": f"playground questions, seed {data.seed + 1}"}
+
+
+def classes(recipe: ClassesRecipe, beside: Path) -> tuple[Program, dict[str, Any]]:
+    """The program, and what its results are measured on."""
+    data = recipe.data
+    if isinstance(data, VideosData):
+        training, held_out = data.lists()
+        lists, names, record = (training.videos, held_out.videos), training.class_names, measured_on(held_out)
+    else:
+        clips: dict[str, Any] = dict(size=data.frame_size, cache_folder=beside / "cache")
+        own = write_sound_classes(data.num_clips, seed=data.seed, **clips)
+        lists, names = (own, write_sound_classes(data.num_held_out, seed=data.seed + 1, **clips)), SOUND_CLASSES
+        record = {"protocol": f"playground sounds, seed {data.seed + 1}"}
+    values = ReserveConfig.from_dict(recipe.model)
+    start = Reserve(values) if recipe.start is None else Reserve.from_pretrained(recipe.start, grid=values.grid if recipe.model else None)
+    model = for_classes(start, names, recipe.name, sound=recipe.sound)
+    reading: dict[str, Any] = dict(grid=model.config.grid, sound=recipe.sound, seed=recipe.training.seed)
+    learned, measured = (VideosWithSound(videos, names, training=own, **reading) for videos, own in zip(lists, (True, False), strict=True))
+    return ClassProgram(model, learned, held_out=measured), record
 
 
 def _model(recipe: PretrainingRecipe) -> Reserve:

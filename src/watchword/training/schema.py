@@ -19,8 +19,8 @@ from ..xclip.recipe import Trained
 from .settings import TrainingSettings
 
 __all__ = [
-    "Checked", "ChoicesRecipe", "ClipsData", "EvaluationData", "FilmsData", "ImageTextRecipe", "PretrainingRecipe", "QuestionsData",
-    "Recipe", "RecordsData", "ReserveBeginning", "StillsData", "SupervisedRecipe", "VideosData",
+    "Checked", "ChoicesRecipe", "ClassesRecipe", "ClipsData", "EvaluationData", "FilmsData", "ImageTextRecipe", "PretrainingRecipe",
+    "QuestionsData", "Recipe", "RecordsData", "ReserveBeginning", "SoundsData", "StillsData", "SupervisedRecipe", "VideosData",
 ]  # fmt: skip
 
 
@@ -261,4 +261,35 @@ class ChoicesRecipe(Checked):
     training: TrainingSettings
 
 
-Recipe = ImageTextRecipe | SupervisedRecipe | PretrainingRecipe | ChoicesRecipe
+class SoundsData(Checked):
+    """Clips of the playground in four classes that only their sound tells."""
+
+    kind: Literal["playground_sounds"]
+    num_clips: int = Field(gt=0)
+    num_held_out: int = Field(gt=0)
+    frame_size: int = Field(default=64, ge=16)
+    seed: int = Field(default=0, ge=0)
+
+
+class ClassesRecipe(Checked):
+    """Finetuning of MERLOT Reserve on labelled videos. ``start``: pretrained weights, as for ``Reserve.from_pretrained``, of which
+    ``model`` may change the ``grid``; None begins with random weights of the sizes that ``model`` says (fields of ``ReserveConfig``).
+    Without ``sound`` only the frames tell.
+    """
+
+    program: Literal["classes"]
+    name: str = Field(min_length=1)
+    model: dict[str, Any] = {}
+    start: str | None = None
+    sound: bool = True
+    data: VideosData | SoundsData = Field(discriminator="kind")
+    training: TrainingSettings
+
+    @model_validator(mode="after")
+    def _only_the_grid(self) -> Self:
+        if self.start is not None and (others := sorted(self.model.keys() - {"grid"})):
+            raise ValueError(f"model.{others[0]} is that of the start; only the grid can change")
+        return self
+
+
+Recipe = ImageTextRecipe | SupervisedRecipe | PretrainingRecipe | ChoicesRecipe | ClassesRecipe
