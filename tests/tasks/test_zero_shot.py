@@ -189,7 +189,7 @@ def test_star_leaderboard_file_needs_no_answers(stand_ins: dict[str, Path], weig
 
 @pytest.mark.parametrize(
     ("change", "names"),
-    [({"question": 3}, "question is 3"), ({"start": "soon"}, "start and end"), ({"choices": [{}]}, "choices"), ({"answer": "The sun."}, "none of its")],
+    [({"question": 3}, "is 3"), ({"start": "soon"}, "start and end"), ({"choices": [{}]}, "choices"), ({"answer": "A sun."}, "none of")],
 )  # fmt: skip
 def test_star_files_of_another_form_are_refused_by_row(
     change: dict[str, Any], names: str, stand_ins: dict[str, Path], tmp_path: Path

@@ -309,8 +309,8 @@ def test_decay_pulls_weights_without_gradients_to_the_start_or_to_zero(tmp_path:
         train(run, settings(optimizer=optimizer), tmp_path / str(pulled), progress=False)
         ends[pulled] = run.model.state_dict()
     for name, start in program().model.state_dict().items():
-        # The start is kept in bfloat16, so that weights creep up to 2**-9 of themselves.
-        assert torch.allclose(ends[True][name], start, rtol=2**-9, atol=0), name
+        # The start is kept in bfloat16, so that weights creep up to 2**-8 of themselves.
+        assert torch.allclose(ends[True][name], start, rtol=2**-8, atol=0), name
     norms = {name: float(value.norm()) for name, value in program().model.state_dict().items() if value.ndim == 2}
     shrunk = [float(ends[False][name].norm()) / norm for name, norm in norms.items()]
     # The rates are 0.1 x (1, 0.8, 0.6, 0.4): no warm-up; new parts learn at twice these.

@@ -10,6 +10,8 @@ from .task import Task
 __all__ = ["TASKS", "find_task"]
 
 TASKS = {
+    "vcr": "vcr:Vcr",
+    "kinetics600_sound": "kinetics_sound:KineticsSound",
     "star": "star:Star",
     "epic_kitchens": "epic_kitchens:EpicKitchens",
     "lsmdc": "lsmdc:Lsmdc",

@@ -1,4 +1,4 @@
-"""From a recipe of MERLOT Reserve to what is trained: the records, the model as it begins, and the program around both."""
+"""From a recipe of MERLOT Reserve's pretraining to what is trained: the records, the model as it begins, and the program around both."""
 
 from __future__ import annotations
 
@@ -12,16 +12,11 @@ import torch
 
 from .. import processes
 from ..datasets.film_records import film_records
-from ..datasets.playground_questions import PlaygroundQuestions
-from ..datasets.playground_vcr import playground_vcr
 from ..datasets.records import RecordExamples, Records
-from ..datasets.vcr import VcrExamples, with_pictures
-from ..datasets.vcr_files import VcrItems
 from ..errors import ConfigError
 from ..fields import checked_fields
 from ..reserve import Reserve, ReserveConfig
 from ..reserve.ablations import TokenProgram
-from ..reserve.choices import ChoiceProgram, for_choices
 from ..reserve.examples import Pictures
 from ..reserve.initialisation import begin_small
 from ..reserve.masking import Masking
@@ -29,9 +24,10 @@ from ..reserve.pretraining import PretrainingConfig
 from ..reserve.recipe import PretrainingProgram
 from ..reserve.shards import RecordShards
 from .loop import Program
-from .schema import ChoicesRecipe, FilmsData, PlaygroundVcrData, PretrainingRecipe, QuestionsData, ReserveBeginning, VcrData
+from .schema import FilmsData, PretrainingRecipe, ReserveBeginning
 
-__all__ = ["choices", "pretraining"]
+__all__ = ["pretraining"]
+
 
 T = TypeVar("T")
 _HELD_OUT_SEED = 1000
@@ -59,33 +55,6 @@ def pretraining(recipe: PretrainingRecipe, beside: Path) -> tuple[Program, dict[
     else:
         program = TokenProgram(model, data, config=config, objective=recipe.objective, held_out=measured)
     return program, {"protocol": f"{len(held_out)} held-out records of {recipe.data.kind}"}
-
-
-def choices(recipe: ChoicesRecipe, beside: Path) -> tuple[Program, dict[str, Any]]:
-    """The program, and what its results are measured on."""
-    data, values = recipe.data, ReserveConfig.from_dict(recipe.model)
-    if recipe.start is None:
-        pretrained = Reserve(values)
-    else:
-        pretrained = Reserve.from_pretrained(recipe.start, grid=values.grid if "grid" in recipe.model else None)
-    model, seed = for_choices(pretrained, recipe.name), recipe.training.seed
-    if isinstance(data, QuestionsData):
-        sizes: dict[str, Any] = dict(grid=model.config.grid, frame_size=data.frame_size, cache_folder=beside / "cache")
-        questions = PlaygroundQuestions(data.num_stills, seed=data.seed, **sizes)
-        held_out = PlaygroundQuestions(data.num_held_out, seed=data.seed + 1, **sizes)
-        return ChoiceProgram(model, questions, held_out=held_out), {"protocol": f"playground questions, seed {data.seed + 1}"}
-    options: dict[str, Any] = dict(grid=model.config.grid, length=data.length)
-    training = VcrExamples.for_training(
-        with_pictures(VcrItems(folder := _vcr_folder(data, beside), "train")), seed=seed, released_flip=data.released_flip, **options
-    )
-    measured = VcrExamples(with_pictures(VcrItems(folder, "val", limit=data.num_held_out)), **options)
-    return ChoiceProgram(model, training, held_out=measured), {"protocol": f"{len(measured)} validation questions of {data.kind}"}
-
-
-def _vcr_folder(data: VcrData | PlaygroundVcrData, beside: Path) -> Path:
-    if isinstance(data, VcrData):
-        return data.folder
-    return playground_vcr(data.num_questions, num_held_out=data.num_held_out, seed=data.seed, cache_folder=beside / "cache")
 
 
 def _model(recipe: PretrainingRecipe) -> Reserve:

@@ -19,8 +19,9 @@ from ..xclip.recipe import Trained
 from .settings import TrainingSettings
 
 __all__ = [
-    "Checked", "ChoicesRecipe", "ClipsData", "EvaluationData", "FilmsData", "ImageTextRecipe", "PlaygroundVcrData", "PretrainingRecipe",
-    "QuestionsData", "Recipe", "RecordsData", "ReserveBeginning", "StillsData", "SupervisedRecipe", "VcrData", "VideosData",
+    "Checked", "ChoicesRecipe", "ClassesRecipe", "ClipsData", "EvaluationData", "FilmsData", "ImageTextRecipe", "PlaygroundVcrData",
+    "PretrainingRecipe", "QuestionsData", "Recipe", "RecordsData", "ReserveBeginning", "SoundsData", "StillsData", "SupervisedRecipe",
+    "VcrData", "VideosData",
 ]  # fmt: skip
 
 
@@ -272,17 +273,16 @@ class PlaygroundVcrData(VcrSettings):
     seed: int = Field(default=0, ge=0)
 
 
-class ChoicesRecipe(Checked):
-    """Finetuning of MERLOT Reserve on multiple choice about single frames. ``start``: pretrained weights, as for
-    ``Reserve.from_pretrained``; None begins with random weights of the sizes that ``model`` says (fields of ``ReserveConfig``). With a
-    start ``model`` may say the ``grid``, on which no weight depends.
+class _FinetuningRecipe(Checked):
+    """Finetuning of MERLOT Reserve.
+
+    ``start``: pretrained weights, as for ``Reserve.from_pretrained``, of which ``model`` may change the ``grid``, on which no weight
+    depends; None begins with random weights of the sizes that ``model`` says (fields of ``ReserveConfig``).
     """
 
-    program: Literal["choices"]
     name: str = Field(min_length=1)
     model: dict[str, Any] = {}
     start: str | None = None
-    data: QuestionsData | VcrData | PlaygroundVcrData = Field(discriminator="kind")
     training: TrainingSettings
 
     @model_validator(mode="after")
@@ -292,4 +292,29 @@ class ChoicesRecipe(Checked):
         return self
 
 
-Recipe = ImageTextRecipe | SupervisedRecipe | PretrainingRecipe | ChoicesRecipe
+class ChoicesRecipe(_FinetuningRecipe):
+    """Finetuning on multiple choice about single frames; the rest as of every finetuning."""
+
+    program: Literal["choices"]
+    data: QuestionsData | VcrData | PlaygroundVcrData = Field(discriminator="kind")
+
+
+class SoundsData(Checked):
+    """Clips of the playground in four classes that only their sound tells."""
+
+    kind: Literal["playground_sounds"]
+    num_clips: int = Field(gt=0)
+    num_held_out: int = Field(gt=0)
+    frame_size: int = Field(default=64, ge=16)
+    seed: int = Field(default=0, ge=0)
+
+
+class ClassesRecipe(_FinetuningRecipe):
+    """Finetuning on labelled videos; without ``sound`` only the frames tell. The rest as of every finetuning."""
+
+    program: Literal["classes"]
+    sound: bool = True
+    data: VideosData | SoundsData = Field(discriminator="kind")
+
+
+Recipe = ImageTextRecipe | SupervisedRecipe | PretrainingRecipe | ChoicesRecipe | ClassesRecipe

@@ -51,6 +51,9 @@ def shrink(values: dict[str, Any]) -> dict[str, Any]:
             data = {"kind": "playground_vcr", "num_questions": 16, "num_held_out": 8, **kept}
         small = _shrink_training(tiny.get("training", {}))
         return tiny | {"start": None, "model": _RESERVE_SIZES, "data": data, "training": small}
+    if tiny.get("program") == "classes":
+        data = {"kind": "playground_sounds", "num_clips": 8, "num_held_out": 4, "frame_size": 32}
+        return tiny | {"start": None, "model": _RESERVE_SIZES, "data": data, "training": _shrink_training(tiny.get("training", {}))}
     model, data, training = (tiny.get(key) or {} for key in ("model", "data", "training"))
     expanded = str(tiny.pop("start", None)).startswith(PREFIX) or "architecture" in model
     tiny.pop("evaluations", None)
