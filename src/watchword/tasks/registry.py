@@ -25,5 +25,5 @@ def find_task(name: str) -> Task:
     if name not in TASKS:
         raise ConfigError(f"no task is called {name!r}: choose one of {', '.join(TASKS)}")
     module, _, kind = TASKS[name].partition(":")
-    task: Task = getattr(import_module(f".{module}", __package__), kind)
+    task: Task = getattr(import_module(f".{module}", __package__), kind)()
     return task
