@@ -73,7 +73,7 @@ class KineticsSound:
     title = "Kinetics-600 with and without sound"
     needs: Sequence[Needed] = (
         Needed("val*.*", "the validation list: path and class number a line, or the owners' CSV", _WHERE, _TERMS),
-        Needed("**/*.*4*", "the videos, in any folders", _WHERE, _TERMS, optional=True),
+        Needed("**/*.mp4", "the videos, in any folders and of any kind", _WHERE, _TERMS, optional=True),
     )
 
     def check(self, folder: Path, settings: Mapping[str, Any]) -> DataReport:
