@@ -37,9 +37,9 @@ def choice_tokens(question: str, choices: Sequence[str], tokenizer: ReserveToken
     return found
 
 
-def for_choices(model: Reserve, name: str) -> Reserve:
-    """A model that scores choices and has what such a one can take over from ``model``; called ``name``."""
-    made = Reserve(replace(model.config, parts=("proj",), weights=name))
+def for_choices(model: Reserve, name: str, *, parts: tuple[str, ...] = ("proj",)) -> Reserve:
+    """A model of these parts that scores choices and has what such a one can take over from ``model``; called ``name``."""
+    made = Reserve(replace(model.config, parts=parts, weights=name))
     known = model.state_dict()
     made.load_state_dict({key: known.get(key, value) for key, value in made.state_dict().items()})
     return made
