@@ -36,11 +36,13 @@ from ..reserve.images import UInt8, stored_size
 from ..reserve.segmentation import Span
 from .tvqa_windows import Windows, frame_number, texts_of, windows_around
 
-__all__ = ["FILES", "NUM_CHOICES", "Split", "TvqaExample", "TvqaFolder", "TvqaItem", "most_frequent_label", "read_items"]
+__all__ = ["FILES", "NUM_CHOICES", "OWNERS", "TERMS", "Split", "TvqaExample", "TvqaFolder", "TvqaItem", "most_frequent_label", "read_items"]
 
 Split = Literal["train", "val", "test"]
 FILES: dict[Split, str] = {"train": "tvqa_train.jsonl", "val": "tvqa_val.jsonl", "test": "tvqa_test_public.jsonl"}
 NUM_CHOICES = 5
+OWNERS = "https://tvqa.cs.unc.edu"
+TERMS = "frames and sound after signing a form, and not to be shared"
 WINDOW_HOPS = sp.SUBSEGMENTS * sp.SUBSEGMENT_HOPS
 
 _SHOWS = ("bbt", "castle", "friends", "grey", "house", "met")
@@ -153,6 +155,13 @@ class TvqaFolder:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
+
+    def items(self, split: Split) -> list[TvqaItem]:
+        """The questions of a part. Raises ConfigError if its file is missing or of another form."""
+        path = self.questions(split)
+        if path is None:
+            raise ConfigError(f"{str(self.folder)!r} has no {FILES[split]}; TVQA is given at {OWNERS}: {TERMS}")
+        return read_items(path)
 
     def questions(self, split: Split) -> Path | None:
         """The file of a part, if it is there."""

@@ -20,7 +20,7 @@ from .settings import TrainingSettings
 
 __all__ = [
     "Checked", "ChoicesRecipe", "ClipsData", "EvaluationData", "FilmsData", "ImageTextRecipe", "PretrainingRecipe", "QuestionsData",
-    "Recipe", "RecordsData", "ReserveBeginning", "StillsData", "SupervisedRecipe", "VideosData",
+    "Recipe", "RecordsData", "ReserveBeginning", "StillsData", "SupervisedRecipe", "TvqaData", "TvqaStandInData", "VideosData",
 ]  # fmt: skip
 
 
@@ -248,16 +248,41 @@ class QuestionsData(Checked):
     seed: int = Field(default=0, ge=0)
 
 
+class TvqaData(Checked):
+    """TVQA's files in ``folder``, see ``watchword.datasets.tvqa``: its training part, and of its validation part, which is held out,
+    ``num_held_out`` questions at most.
+    """
+
+    kind: Literal["tvqa"]
+    folder: Path
+    num_held_out: int | None = Field(default=None, gt=0)
+
+
+class TvqaStandInData(Checked):
+    """Questions like TVQA's about clips of the playground, rendered beside the run: see ``playground.stand_ins.tvqa``."""
+
+    kind: Literal["playground_tvqa"]
+    num_questions: int = Field(gt=0)
+    num_held_out: int = Field(gt=0)
+    num_scenes: int = Field(default=6, gt=0)
+    scene_seconds: float = Field(default=5.0, ge=1)
+    frame_size: int = Field(default=96, ge=16)
+    seed: int = Field(default=0, ge=0)
+
+
 class ChoicesRecipe(Checked):
-    """Finetuning of MERLOT Reserve on multiple choice about single frames. ``start``: pretrained weights, as for
-    ``Reserve.from_pretrained``; None begins with random weights of the sizes that ``model`` says (fields of ``ReserveConfig``).
+    """Finetuning of MERLOT Reserve on multiple choice: about single frames, or with sound and subtitles, as ``data`` is.
+
+    ``start``: pretrained weights, as for ``Reserve.from_pretrained``, and ``grid``, if they should have another one (rows, columns); None
+    begins with random weights of the sizes that ``model`` says (fields of ``ReserveConfig``).
     """
 
     program: Literal["choices"]
     name: str = Field(min_length=1)
     model: dict[str, Any] = {}
     start: str | None = None
-    data: QuestionsData
+    grid: tuple[int, int] | None = None
+    data: QuestionsData | TvqaData | TvqaStandInData = Field(discriminator="kind")
     training: TrainingSettings
 
 
