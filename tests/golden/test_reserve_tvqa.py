@@ -10,8 +10,8 @@ import av
 import numpy as np
 import pytest
 from PIL import Image
+from reserve_data_files import each, objects_with, read_arrays, read_json
 
-from reserve_data_files import FOLDER, each, objects_with, read_arrays, read_json
 from watchword.datasets.tvqa import TvqaFolder, TvqaItem, read_items
 from watchword.datasets.tvqa_examples import as_tensors
 from watchword.datasets.tvqa_windows import frame_number
@@ -89,5 +89,3 @@ def write_sine(path: Path, seconds: float) -> None:
             for piece in resampler.resample(frame):
                 container.mux(stream.encode(piece))
         container.mux(stream.encode(None))
-
-

@@ -1,6 +1,6 @@
 """TVQA as its owners publish it: questions about clips of television series, their frames, subtitles and sound.
 
-A folder holds, as unpacked from the owners' archives (or below ``tvqa_qa_release`` and ``tvqa_frames``, as MERLOT Reserve's authors had it):
+A folder holds, as unpacked from the owners' archives (or below ``tvqa_qa_release`` and ``tvqa_frames``, as Reserve's authors had it):
 
 * ``tvqa_train.jsonl``, ``tvqa_val.jsonl``, ``tvqa_test_public.jsonl``;
 * ``frames_hq/castle_frames/castle_s01e02_seg02_clip_09/00001.jpg`` and so on, three frames a second;
@@ -58,7 +58,10 @@ _PILLOW_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError
 
 @dataclass(frozen=True)
 class TvqaItem:
-    """A question. moment: (start, end) in seconds of the clip that it is about, or None.  label: the right choice; None in the test part."""
+    """A question.
+
+    moment: (start, end) in seconds of the clip that it is about, or None.  label: the right choice; None in the test part.
+    """
 
     qid: int
     question: str

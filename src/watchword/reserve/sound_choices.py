@@ -87,7 +87,7 @@ def score_versions(model: Reserve, images: Tensor, audio_clips: Tensor, sequence
 
 
 class SoundChoiceProgram(ChoiceProgram):
-    """Each of the B examples: ``images``, ``audio_clips``, ``sequences`` as of ``score_versions``, and the right one's number, ``label``."""
+    """Each of the B examples: ``images``, ``audio_clips``, ``sequences`` as of ``score_versions``, and the right one, ``label``."""
 
     name = "sound_choices"
 

@@ -66,11 +66,8 @@ def pretraining(recipe: PretrainingRecipe, beside: Path) -> tuple[Program, dict[
 
 def choices(recipe: ChoicesRecipe, beside: Path) -> tuple[Program, dict[str, Any]]:
     """The program, and what its results are measured on. Raises ConfigError for a data set of which needed files are not there."""
-    if recipe.start:
-        pretrained = Reserve.from_pretrained(recipe.start, grid=recipe.grid)
-    else:
-        pretrained = Reserve(ReserveConfig.from_dict(recipe.model))
-    data = recipe.data
+    start, data = recipe.start, recipe.data
+    pretrained = Reserve.from_pretrained(start, grid=recipe.grid) if start else Reserve(ReserveConfig.from_dict(recipe.model))
     if not isinstance(data, QuestionsData):
         return _sound_choices(for_choices(pretrained, recipe.name, parts=SOUND_CHOICE_PARTS), data, recipe.training.seed, beside)
     model = for_choices(pretrained, recipe.name)
@@ -80,9 +77,7 @@ def choices(recipe: ChoicesRecipe, beside: Path) -> tuple[Program, dict[str, Any
     return ChoiceProgram(model, training, held_out=held_out), {"protocol": f"playground questions, seed {data.seed + 1}"}
 
 
-def _sound_choices(
-    model: Reserve, data: TvqaData | TvqaStandInData, seed: int, beside: Path
-) -> tuple[Program, dict[str, Any]]:
+def _sound_choices(model: Reserve, data: TvqaData | TvqaStandInData, seed: int, beside: Path) -> tuple[Program, dict[str, Any]]:
     if isinstance(data, TvqaData):
         folder, limit, protocol = TvqaFolder(data.folder), data.num_held_out, "TVQA, validation"
     else:

@@ -112,9 +112,7 @@ def _clips(split: str, num_questions: int, seed: int, num_scenes: int, scene_sec
     return [_clip(split, number, first + number * len(kinds), seed, num_scenes, scene_seconds, kinds) for number in range(count)]
 
 
-def _clip(
-    split: str, number: int, first_qid: int, seed: int, num_scenes: int, scene_seconds: float, kinds: tuple[str, ...]
-) -> _Clip:
+def _clip(split: str, number: int, first_qid: int, seed: int, num_scenes: int, scene_seconds: float, kinds: tuple[str, ...]) -> _Clip:
     """A clip and its questions, each about a scene of its own if there are as many."""
     rng = generator(seed, _STREAM, list(_FILES).index(split), number)
     heard = [HEARD_ACTIONS[int(rng.integers(len(HEARD_ACTIONS)))] for _ in range(num_scenes)]
@@ -126,7 +124,9 @@ def _clip(
     )
     film = Film(seeds[0], scenes)
     show = list(_SHOWS)[number % len(_SHOWS)]
-    name = "_".join([*([show] if show else []), f"s{1 + list(_FILES).index(split):02}e{1 + number // 100:02}", f"seg01_clip_{number % 100:02}"])
+    name = "_".join(
+        [*([show] if show else []), f"s{1 + list(_FILES).index(split):02}e{1 + number // 100:02}", f"seg01_clip_{number % 100:02}"]
+    )
     order = rng.permutation(num_scenes)
     about = {kind: int(order[place % num_scenes]) for place, kind in enumerate(kinds)}
     told = {about["subtitles"]: _unlike(pairs[about["subtitles"]], rng)} if "subtitles" in kinds else {}
