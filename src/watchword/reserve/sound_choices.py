@@ -78,7 +78,7 @@ def score_versions(model: Reserve, images: Tensor, audio_clips: Tensor, sequence
     inputs = model.joint_input(
         tokens,
         segments=segments,
-        frames=frames.unflatten(0, images.shape[:2]).repeat_interleave(each, dim=0),
+        frames=frames.view(*images.shape[:2], *frames.shape[1:]).repeat_interleave(each, dim=0),
         sounds=sounds.view(-1, num_sounds, *sounds.shape[1:]).repeat_interleave(each, dim=0),
         pointers=((tokens == AUDIOSPAN).cumsum(1) - 1) // per_sound % num_sounds,
         first_frame_segment=1,
