@@ -10,7 +10,10 @@ from rich.console import Console
 
 from .results import Report, machine, markdown, show
 
-NAMES = ("xclip_speed", "decoders", "folder", "memory", "training", "spectrogram", "reserve_speed", "contrast", "pretraining_plan")
+NAMES = (
+    "xclip_speed", "decoders", "folder", "memory", "training", "spectrogram", "reserve_speed", "contrast", "pretraining_plan",
+    "examples", "reserve_tasks",
+)  # fmt: skip
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 

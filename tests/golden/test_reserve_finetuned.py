@@ -13,6 +13,7 @@ from torch import Tensor
 
 from reserve_fixtures import arrays, config_of, difference, entries, index, read, seeded_input, seeded_state
 from watchword.reserve import Reserve
+from watchword.reserve.choices import choice_scores
 from watchword.reserve.names import released_name, to_released
 from watchword.reserve.sound_choices import PARTS as TVQA_PARTS
 from watchword.reserve.sound_choices import score_versions
@@ -33,12 +34,7 @@ def finetuned_model(entry: dict[str, Any], task: str, seeded_weights: ModuleType
 
 def vcr(model: Reserve, expected: dict[str, Tensor], prefix: str, seeded_weights: ModuleType) -> Tensor:
     """Logits (B, 2, 4): the answers, and the rationales."""
-    answers = expected["vcr/answers"]
-    tokens = answers.flatten(0, 2)
-    frames = model.encode_frames(seeded_input(f"{prefix}/vcr/image", seeded_weights)).pooled
-    repeated = frames.repeat_interleave(len(tokens) // len(frames), dim=0)[:, None]
-    inputs = model.joint_input(tokens, segments=torch.zeros_like(tokens), frames=repeated)
-    return model.score_choices(inputs, tokens).view(answers.shape[:3])
+    return choice_scores(model, seeded_input(f"{prefix}/vcr/image", seeded_weights), expected["vcr/answers"])
 
 
 def tvqa(model: Reserve, expected: dict[str, Tensor], prefix: str, seeded_weights: ModuleType) -> tuple[Tensor, Tensor]:

@@ -13,8 +13,10 @@ from torch import Tensor, nn
 
 from reserve_fixtures import FOLDER, difference, entries, read
 from watchword.reserve.recipe import decays
-from watchword.training.bfloat16_adam import Bfloat16Adam, decode_square, encode_square
-from watchword.training.schedule import rising_from_zero
+from watchword.training import OptimizerSettings, TrainingSettings
+from watchword.training.bfloat16_adam import decode_square, encode_square
+from watchword.training.optimizers import Optimizers
+from watchword.training.schedule import learning_rate, rising_from_zero
 
 SCALES, DECODED, MAX_ONE_OFF = 1e-6, 1e-6, 1e-4
 
@@ -38,16 +40,25 @@ def seeded(info: dict[str, Any], what: str, seeded_weights: ModuleType) -> dict[
     return made
 
 
-def optimizer_of(config: dict[str, Any], parameters: dict[str, nn.Parameter], *, finetuning: bool) -> torch.optim.Optimizer:
+def settings_of(config: dict[str, Any], *, finetuning: bool) -> TrainingSettings:
+    """What a recipe of this run would say."""
+    kind = {"kind": "bfloat16_adam", "correct_bias": config["do_bias_correction"]} if config["use_bfloat16_adam"] else {"kind": "adamw"}
+    end = {"schedule": "linear"} if finetuning else {"schedule": "from_zero", "final_fraction": config["final_lr_scale"]}
+    optimizer = {
+        **kind, **end, "pull_to_start": finetuning, "learning_rate": config["learning_rate"], "eps": config["eps"],
+        "betas": (config["beta_1"], config["beta_2"]), "warmup_steps": config["num_warmup_steps"],
+        "weight_decay": config["weight_decay_rate"],
+    }  # fmt: skip
+    return TrainingSettings.model_validate({"num_steps": config["num_train_steps"], "batch_size": 1, "optimizer": optimizer})
+
+
+def optimizer_of(settings: OptimizerSettings, parameters: dict[str, nn.Parameter], *, finetuning: bool) -> torch.optim.Optimizer:
     groups = [
-        {"params": [parameter], "weight_decay": config["weight_decay_rate"] if decays(parameter.shape, finetuning=finetuning) else 0.0}
+        {"params": [parameter], "weight_decay": settings.weight_decay if decays(parameter.shape, finetuning=finetuning) else 0.0}
         for parameter in parameters.values()
     ]
-    numbers = {"betas": (config["beta_1"], config["beta_2"]), "eps": config["eps"]}
-    if not config["use_bfloat16_adam"]:
-        return torch.optim.AdamW(groups, lr=config["learning_rate"], **numbers)
-    corrected = config["do_bias_correction"]
-    return Bfloat16Adam(groups, lr=config["learning_rate"], **numbers, correct_bias=corrected, pull_to_start=finetuning)
+    (optimizer,) = Optimizers(groups, settings).optimizers
+    return optimizer
 
 
 @pytest.mark.parametrize("entry", entries("optimizers"))
@@ -57,19 +68,13 @@ def test_steps(entry: dict[str, Any], seeded_weights: ModuleType) -> None:
     for prefix, config in runs(info).items():
         finetuning = prefix.startswith("finetune")
         parameters = {name: nn.Parameter(value) for name, value in seeded(info, "init", seeded_weights).items()}
-        optimizer = optimizer_of(config, parameters, finetuning=finetuning)
+        settings = settings_of(config, finetuning=finetuning)
+        optimizer = optimizer_of(settings.optimizer, parameters, finetuning=finetuning)
         tolerance = 1e-4 if not config["use_bfloat16_adam"] else 1e-6
         steps = {int(match[1]) for key in expected if (match := re.match(rf"{re.escape(prefix)}/step(\d+)/", key))}
         for step in range(1, max(steps) + 1):
-            factor = rising_from_zero(
-                step - 1,
-                num_steps=config["num_train_steps"],
-                warmup_steps=config["num_warmup_steps"],
-                final_fraction=config.get("final_lr_scale", 0.0),
-                decay="linear" if finetuning else "cosine",
-            )
             for group in optimizer.param_groups:
-                group["lr"] = config["learning_rate"] * factor
+                group["lr"] = learning_rate(step - 1, config["learning_rate"], settings, num_samples=1)
             for name, gradient in seeded(info, f"grad{step - 1}", seeded_weights).items():  # theirs count from 0
                 parameters[name].grad = gradient
             optimizer.step()

@@ -42,13 +42,14 @@ def test_questions_have_one_right_choice_of_the_four(tmp_path: Path) -> None:
     tokenizer, labels = default_tokenizer(), set()
     for index in range(len(data)):
         example = data[0, index]
-        texts = [tokenizer.decode(row[row != 0]).partition("answer: ")[2] for row in example["tokens"].astype(int)]
+        texts = [tokenizer.decode(row[row != 0]).partition("answer: ")[2] for row in example["tokens"][0]]
         assert len(set(texts)) == 4 and example["images"].shape == (8, 768)
         still = data.stills[0, int(data.places[index])]
         caption = data.stills.captions[still["captions"][1]].replace("faint ", "")
-        right = texts[example["label"]]
+        (label,) = example["label"]
+        right = texts[label]
         assert right.split()[-2:] == caption.split()[-2:]
-        labels.add(example["label"])
+        labels.add(int(label))
         assert np.array_equal(example["tokens"], data[5, index]["tokens"])
     assert labels == {0, 1, 2, 3}
 

@@ -92,10 +92,13 @@ def program(name: str) -> ImageTextProgram | SupervisedProgram | PretrainingProg
 
 
 def settings(name: str, layout: str) -> TrainingSettings:
-    program_name = name.removesuffix("_bfloat16")
+    program_name = name.removesuffix("_bfloat16").removesuffix("_finetuning")
     values = {**SETTINGS, "parallel": "fsdp" if layout == "fsdp" else "ddp", "keep_best": BEST[program_name]}
     if name.endswith("_bfloat16"):
         values["optimizer"] = {"kind": "bfloat16_adam", "learning_rate": 1e-3, "eps": 1e-6, "schedule": "from_zero", "warmup_steps": 1}
+    if name.endswith("_finetuning"):
+        finetuning = {"kind": "bfloat16_adam", "pull_to_start": True, "correct_bias": True, "weight_decay": 0.1}
+        values["optimizer"] = {**SETTINGS["optimizer"], **finetuning, "schedule": "linear"}
     if name == "supervised":
         values["accumulation"] = 2
     return TrainingSettings.model_validate(values)
@@ -153,6 +156,10 @@ def main(folder: Path, recipe: Path) -> None:
         for before, after in (("ddp", "fsdp"), ("fsdp", "ddp")):  # with moments of two bytes
             trained("pretraining_bfloat16", before, folder / f"bfloat16-{before}")
             trained("pretraining_bfloat16", after, folder / f"bfloat16-{before}-{after}", state_from=folder / f"bfloat16-{before}")
+        for before, after in (("ddp", "fsdp"), ("fsdp", "ddp")):
+            trained("supervised_finetuning", before, folder / f"finetuning-{before}")
+            target = folder / f"finetuning-{before}-{after}"
+            trained("supervised_finetuning", after, target, state_from=folder / f"finetuning-{before}")
         results["muon"] = [difference_of_muon(*shape) for shape in ((64, 192), (192, 64), (33, 99))]
         for before, after in (("one", "ddp"), ("one", "fsdp"), ("ddp", "fsdp"), ("fsdp", "ddp")):
             target = folder / f"supervised-{before}-{after}"

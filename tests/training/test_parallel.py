@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from parallel_runs import PROGRAMS, every_state_kept, trained
+from parallel_runs import PROGRAMS, every_state_kept, program, trained
 from test_training import SUPERVISED
 
 from watchword.playground import write_folder
@@ -117,6 +117,16 @@ def test_moments_of_two_bytes_go_from_layout_to_layout(runs: Runs, before: str, 
     one, other = (runs.state(f"bfloat16-{run}", 3)["optimizer"]["state"] for run in (before, f"{before}-{after}"))
     assert all(values["exp_avg_sq"].dtype == torch.bfloat16 for state in (one, other) for values in state.values())
     assert all(torch.allclose(one[name]["exp_avg"].float(), other[name]["exp_avg"].float(), rtol=0.02, atol=1e-5) for name in one)
+
+
+@pytest.mark.parametrize(("before", "after"), [("ddp", "fsdp"), ("fsdp", "ddp")])
+def test_the_start_that_weights_are_pulled_to_goes_from_layout_to_layout(runs: Runs, before: str, after: str) -> None:
+    started = {name: value.to(torch.bfloat16) for name, value in program("supervised").model.state_dict().items()}
+    for step, run in ((1, before), (3, f"{before}-{after}")):
+        state = runs.state(f"finetuning-{run}", step)["optimizer"]["state"]
+        starts = {name: values["start"] for name, values in state.items() if "start" in values}
+        assert "logit_scale" in starts and all(torch.equal(starts[name], started[name]) for name in starts)
+    assert runs.losses(f"finetuning-{before}-{after}") == pytest.approx(runs.losses(f"finetuning-{before}")[1:], rel=1e-5)
 
 
 def test_muon_moves_a_sharded_matrix_as_a_whole_one(runs: Runs) -> None:

@@ -284,6 +284,67 @@ def test_adam_of_two_bytes_and_its_schedule_run_and_count(tmp_path: Path) -> Non
         settings(optimizer={**optimizer, "muon_learning_rate": 1e-3})
 
 
+FINETUNING = {"kind": "bfloat16_adam", "learning_rate": 1e-3, "schedule": "linear", "correct_bias": True, "pull_to_start": True}
+
+
+def test_the_linear_schedule_rises_from_zero_and_falls_to_it(tmp_path: Path) -> None:
+    optimizer = {**FINETUNING, "warmup_epochs": 0.99}  # of two steps each: one step
+    options = settings(num_steps=0, num_epochs=2, log_every=1, optimizer=optimizer)
+    train(program(), options.for_samples(len(Clips())), tmp_path, progress=False)
+    assert metrics(tmp_path, "learning_rate") == pytest.approx([0.0, 1e-3, 0.75e-3, 0.5e-3])
+    held = OptimizerSettings.model_validate({**FINETUNING, "final_fraction": 0.1})
+    assert (held.final_fraction, OptimizerSettings.model_validate(held.model_dump())) == (0.1, held)
+
+
+def test_decay_pulls_weights_without_gradients_to_the_start_or_to_zero(tmp_path: Path) -> None:
+    class Still(SupervisedProgram):
+        def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+            return sum(p.sum() for p in self.model.parameters() if p.requires_grad) * 0.0, {}  # type: ignore[return-value]
+
+    ends = {}
+    for pulled in (True, False):
+        optimizer = {**FINETUNING, "pull_to_start": pulled, "weight_decay": 0.5, "learning_rate": 0.1}
+        run = program()
+        run.__class__ = Still
+        train(run, settings(optimizer=optimizer), tmp_path / str(pulled), progress=False)
+        ends[pulled] = run.model.state_dict()
+    for name, start in program().model.state_dict().items():
+        # The start is kept in bfloat16, so that weights creep up to 2**-8 of themselves.
+        assert torch.allclose(ends[True][name], start, rtol=2**-8, atol=0), name
+    norms = {name: float(value.norm()) for name, value in program().model.state_dict().items() if value.ndim == 2}
+    shrunk = [float(ends[False][name].norm()) / norm for name, norm in norms.items()]
+    # The rates are 0.1 x (1, 0.8, 0.6, 0.4): no warm-up; new parts learn at twice these.
+    assert min(shrunk) > 0.7 and max(shrunk) < 0.9, (min(shrunk), max(shrunk))
+
+
+def test_a_stopped_run_is_pulled_to_where_the_whole_one_began(tmp_path: Path) -> None:
+    options = settings(checkpoint_every=1, optimizer={**FINETUNING, "weight_decay": 10.0})
+    train(program(), options, tmp_path / "whole", progress=False)
+    with pytest.raises(InterruptedError):
+        train(program(clips=Clips(12)), options, tmp_path / "stopped", progress=False)
+    stopped = program()
+    train(stopped, options, tmp_path / "stopped", progress=False)
+    whole, again = (load_state(tmp_path / name / "state.pt") for name in ("whole", "stopped"))
+    assert whole is not None and again is not None
+    assert all(torch.equal(whole["model"][name], value) for name, value in again["model"].items())
+    starts = {name: state["start"] for name, state in again["optimizer"]["state"].items() if "start" in state}
+    begun = program().model.state_dict()
+    assert starts and all(torch.equal(start, begun[name].to(torch.bfloat16)) for name, start in starts.items())
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"optimizer": {**FINETUNING, "kind": "adamw"}}, "correct_bias goes with kind bfloat16_adam"),
+        ({"optimizer": {"learning_rate": 1e-3, "pull_to_start": True}}, "pull_to_start goes with kind bfloat16_adam"),
+        ({"optimizer": FINETUNING, "moments_from": "state.pt"}, "moments_from would bring"),
+    ],
+)
+def test_settings_of_finetuning_that_cannot_be_are_refused(change: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValidationError, match=named):
+        settings(**change)
+
+
 def test_a_run_from_before_a_setting_existed_goes_on(tmp_path: Path) -> None:
     train(program(), settings(num_steps=1), tmp_path, progress=False)
     written = json.loads((tmp_path / "settings.json").read_text())

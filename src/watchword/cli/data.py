@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from .benchmarks import check_task
 from .notes import progress, warnings_as_notes
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def data() -> None:
 
 @app.command()
 def check(
-    source: Path = typer.Argument(..., help="An annotation list, a folder of class folders, or a folder of split files."),
+    source: Path = typer.Argument(..., help="An annotation list, a folder of class folders, or of split files; or the name of a task."),
+    folder: Path | None = typer.Argument(None, help="After a task: folder of its data set, files as its owners publish them."),
     root: Path | None = typer.Option(None, "--root", help="Folder that paths are relative to; the list's own if not given."),
     classes: str | None = typer.Option(None, "--classes", help="Class list: kinetics400, kinetics600, hmdb51, ucf101, or a file."),
     split: int | None = typer.Option(
@@ -50,11 +52,16 @@ def check(
     decode: bool = typer.Option(False, "--decode", help="Decode every video to its end: finds damage inside pictures, and takes long."),
     format: Format = typer.Option(Format.table, "--format", "-f", help="table shows some problems of each kind, json all."),
     num_workers: int | None = typer.Option(None, "--workers", min=1, help="Processes that read files; all cores if not given."),
+    settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Task: one of its settings, such as split=test. Repeatable."),
 ) -> None:
     """Find what is missing, unreadable, damaged, too short, doubled, unbalanced or held out as well, and labels not in the class list.
 
+    watchword data check TASK DIR says what is missing of a benchmark's data set, where its owners give it and on what terms.
+
     Every video is opened. Exit codes: 0 nothing found, 1 problems, 2 the list cannot be understood.
     """
+    if folder is not None:
+        check_task(str(source), folder, settings=settings, as_json=format == Format.json)
     from ..datasets.check import check_videos
     from ..report.text import to_json
 

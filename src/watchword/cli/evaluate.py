@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..errors import InputError
 from ..launched import is_first
+from .benchmarks import evaluate_task, is_task
 from .data import WhichPart
 from .notes import note, progress, warnings_as_notes, write_beside, writing
 from .running import ALL_DONE, SOME_FAILED, Precision
@@ -24,9 +27,17 @@ __all__ = ["evaluate"]
 _SHOWN = 10  # classes in the table
 
 
+class TaskUse(StrEnum):
+    auto = "auto"
+    sound = "sound"
+    frames = "frames"
+
+
 def evaluate(
     context: typer.Context,
-    model: str = typer.Argument(..., help="Weights, as for `watchword tag --model`."),
+    model: str = typer.Argument(
+        ..., metavar="MODEL|TASK", help="Weights, as for `watchword tag --model`; or with --data the name of a task."
+    ),
     annotations: Path | None = typer.Argument(
         None, help="An annotation list, a folder of class folders, or of split files; without it the playground's test is run."
     ),
@@ -57,9 +68,17 @@ def evaluate(
     ),
     num_clips: int = typer.Option(464, "--num-clips", min=1, help="Playground: how many."),
     seed: int = typer.Option(1000, "--seed", min=0, help="Playground: other seeds give other clips."),
+    data: Path | None = typer.Option(None, "--data", help="Task: folder of its data set, files as its owners publish them."),
+    weights: str | None = typer.Option(None, "--model", "-m", help="Task: weights; `xclip:NAME` for an image-text model, the baseline."),
+    use: TaskUse = typer.Option(TaskUse.auto, "--use", help="Task: sound, or frames alone [default: as its protocol says]."),
+    settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Task: one of its settings, such as split=test. Repeatable."),
+    limit: int | None = typer.Option(None, "--limit", min=1, help="Task: only so many items, the first."),
     as_json: bool = typer.Option(False, "--json", help="JSON in place of the table."),
 ) -> None:
     """Measure a model on annotated videos: top-1, top-5, the mean of the classes, and which class is taken for which.
+
+    watchword evaluate TASK --data DIR --model MODEL measures it on a benchmark: star, epic_kitchens, lsmdc, msrvtt_qa, vcr, tvqa,
+    kinetics600_sound, or a protocol such as kinetics400. --out gets results.json, items.csv, and the leaderboard's file.
 
     Every video counts once. Those that cannot be read are named and counted apart. Exit codes: 0 all read, 1 some not, 2 nothing usable.
     Over several splits or draws the mean and deviation are given, and --out gets a folder for each of them. Under torchrun the processes
@@ -67,6 +86,14 @@ def evaluate(
 
     Without ANNOTATIONS: on clips of the playground's combinations that training never showed, among all its phrases.
     """
+    if data is not None or weights is not None:
+        if data is None or weights is None or annotations is not None:
+            raise InputError("a task is measured by: watchword evaluate TASK --data DIR --model MODEL")
+        if is_task(model):
+            common: dict[str, Any] = {"device": device, "precision": precision.value, "use": use.value, "limit": limit}
+            evaluate_task(model, data, weights, _made(context, weights), settings=settings, out=out, as_json=as_json, **common)
+            return
+        model, annotations, protocol = weights, data, model  # one of X-CLIP's protocols
     if annotations is None:
         _playground(context, model, clips, num_clips, seed, device, as_json, out)
         return
@@ -82,11 +109,11 @@ def evaluate(
         where: dict[str, Any] = {"protocol": protocol, "root": root, "classes": classes, "split": split, "draw": draw, "part": part.value}
         results = []
         with joined(str(find_device(device))) as own_device:
-            weights = _load(model, own_device)
-            for listed in listed_videos(annotations, weights.config, **where):
+            loaded = _load(model, own_device)
+            for listed in listed_videos(annotations, loaded.config, **where):
                 num_classes = len(listed.class_names)
                 note(f"{listed.protocol}: {len(listed.videos)} videos among {num_classes} classes ({listed.source}); views {chosen}")
-                results.append(_measured(weights, listed, views=chosen, subset=subset, precision=precision.value))
+                results.append(_measured(loaded, listed, views=chosen, subset=subset, precision=precision.value))
     if not is_first():
         return
     failed = {video.path: video for result in results for video in result.failed}

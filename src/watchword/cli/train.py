@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from ..errors import ConfigError, InputError
+from ..errors import InputError
 from ..launched import is_first
 from .notes import check_folder, note, warnings_as_notes, write_beside
+from .values import parse_settings
 
 __all__ = ["train"]
 
@@ -72,7 +72,7 @@ def train(
         from ..xclip.views import Views
 
         assert recipe is not None
-        chosen = load_recipe(recipe, {"training.device": str(find_device(device)), **dict(_parse(change) for change in changes)}, tiny=tiny)
+        chosen = load_recipe(recipe, {"training.device": str(find_device(device)), **parse_settings(changes)}, tiny=tiny)
         if views is not None:
             print(json.dumps(evaluate(chosen, out, Views.parse(views))))
             return
@@ -110,15 +110,3 @@ def _learn(folder: Path, out: Path, *, model: str | None, seed: int, device: str
     print(
         json.dumps({"top1_before": before.top1, "top1": after.top1, "num_held_out": len(after.read), "num_classes": len(after.class_names)})
     )
-
-
-def _parse(change: str) -> tuple[str, Any]:
-    import yaml
-
-    key, equals, value = change.partition("=")
-    if not equals or not key:
-        raise ConfigError(f"--set {change!r}: write KEY=VALUE, such as training.seed=1")
-    try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--set {change!r}: the value is not YAML") from error

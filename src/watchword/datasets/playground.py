@@ -130,9 +130,10 @@ def _rendered(
 
 
 @cache
-def world_hash() -> str:
-    """Eight letters that change with the code of the world."""
-    sources = sorted(Path(playground.__file__).parent.glob("*.py"))
+def world_hash(*also: str) -> str:
+    """Eight letters that change with the code of the world, and of the files ``also`` below its folder."""
+    folder = Path(playground.__file__).parent
+    sources = [*sorted(folder.glob("*.py")), *(folder / name for name in also)]
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:8]
 
 

@@ -28,6 +28,8 @@ class PlaygroundQuestions(Dataset[dict[str, Any]]):
     random order. Examples are as of ``ChoiceProgram``. Of ``num_stills`` those are asked about that show one shape.
     """
 
+    sets = ("answer",)
+
     def __init__(self, num_stills: int, *, grid: Grid, frame_size: int, seed: int, cache_folder: Path) -> None:
         self.stills = PlaygroundStills(num_stills, size=frame_size, seed=seed, cache_folder=cache_folder)
         self.grid, self.seed = grid, seed
@@ -48,6 +50,6 @@ class PlaygroundQuestions(Dataset[dict[str, Any]]):
         texts = [with_article(f"{choices[i][0]} {choices[i][1]}") for i in order]
         return {
             "images": patches(fit(still["frames"][0], self.grid).pixels),
-            "tokens": choice_tokens(QUESTION, texts, default_tokenizer(), TOKEN_LENGTH),
-            "label": int(np.flatnonzero(order == 0)[0]),
+            "tokens": choice_tokens(QUESTION, texts, default_tokenizer(), TOKEN_LENGTH)[None],
+            "label": np.flatnonzero(order == 0),
         }

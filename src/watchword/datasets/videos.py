@@ -19,7 +19,15 @@ from ..xclip.sampling import evaluation_indices, train_indices
 from .annotations import read_annotations
 from .order import Position
 
-__all__ = ["VideoClips", "read_annotations"]
+__all__ = ["VideoClips", "class_numbers", "read_annotations"]
+
+
+def class_numbers(annotations: Sequence[tuple[Path, str]], class_names: Sequence[str]) -> list[int]:
+    """The class of each video, as an index into ``class_names``. Raises ConfigError, naming it, for a label that is none of them."""
+    numbers = {name: number for number, name in enumerate(class_names)}
+    if unknown := sorted({label for _, label in annotations} - numbers.keys()):
+        raise ConfigError(f"label {unknown[0]!r} of the held-out list does not occur in the training list")
+    return [numbers[label] for _, label in annotations]
 
 
 class VideoClips(Dataset[dict[str, Any]]):
@@ -41,17 +49,14 @@ class VideoClips(Dataset[dict[str, Any]]):
     ) -> None:
         self.annotations, self.config, self.training, self.seed = list(annotations), config, training, seed
         self.augment = augment if training else None
-        self.class_numbers = {name: number for number, name in enumerate(class_names)}
-        unknown = sorted({label for _, label in annotations} - self.class_numbers.keys())
-        if unknown:
-            raise ConfigError(f"label {unknown[0]!r} of the held-out list does not occur in the training list")
+        self.labels = class_numbers(annotations, class_names)
 
     def __len__(self) -> int:
         return len(self.annotations)
 
     def __getitem__(self, position: Position) -> dict[str, Any]:
         epoch, index = position
-        path, label = self.annotations[index]
+        path, _ = self.annotations[index]
         random = np.random.default_rng((self.seed, epoch, index))
         preprocessing = self.config.preprocessing
         with VideoReader(path, num_threads=1) as reader:
@@ -64,4 +69,4 @@ class VideoClips(Dataset[dict[str, Any]]):
             else:
                 changes = self.augment.draw(len(chosen), random)
                 rgb = changes.colours(reader.read(chosen, transform=partial(changes.place, preprocessing=preprocessing)).rgb)
-        return {"frames": rgb, "label": self.class_numbers[label]}
+        return {"frames": rgb, "label": self.labels[index]}

@@ -35,7 +35,8 @@ class Question:
         text: with ``<mask>`` where an answer goes; there may be several blanks, and text before and behind them.
         options: of every blank, or a list of options for each.
         at: seconds on the file's clock: the question stands on the segment of that moment, and only the window around it answers.
-        segment: the same by the segment's number, from 0. With neither, it stands on the first segment of each window.
+        segment: the same by the segment's number, from 0, or from the end if negative. With neither, it stands on the first segment of
+            each window.
         asked: in the user's own words, where ``text`` is a statement made of them; it is only carried along.
     """
 

@@ -15,6 +15,7 @@ _PURPOSE = {
     "sounds, text spans and whole videos; a start for finetuning.",
     "finetuned on VCR": "Chooses among answers, or rationales, to a question about a picture (VCR).",
     "finetuned on TVQA": "Chooses among answers to a question about a video with subtitles or sound (TVQA).",
+    "finetuned on classes": "Tells which of the classes in `config.json` a video shows, from its frames and sound, or frames alone.",
     "custom": "What its parts allow: without span encoder and head no blanks are filled, without `proj` no choices are scored.",
 }
 

@@ -19,22 +19,49 @@ from torch.utils.data import default_collate
 
 from .. import processes
 from ..errors import InputError
-from ..text.reserve import MASK, ReserveTokenizer
+from ..text.reserve import MASK, PADDING, ReserveTokenizer
 from .model import Reserve
 from .recipe import count_parameters, parameter_groups
 
-__all__ = ["ChoiceProgram", "choice_tokens", "for_choices"]
+__all__ = ["ChoiceProgram", "blanks_behind", "choice_scores", "choice_tokens", "for_choices", "used_length"]
 
 _EXAMPLES_AT_ONCE = 32
+_LENGTH_STEP = 16
 
 
 def choice_tokens(question: str, choices: Sequence[str], tokenizer: ReserveTokenizer, length: int) -> npt.NDArray[np.int64]:
     """(choices, length) token ids: the question, "answer: ", a choice, cut to leave room for the blank behind them; padded with 0."""
-    found = np.zeros((len(choices), length), np.int64)
-    for row, choice in zip(found, choices, strict=True):
-        ids = [*tokenizer.encode(f"{question} answer: {choice}", special=False)[: length - 1], MASK]
-        row[: len(ids)] = ids
+    return blanks_behind([tokenizer.encode(f"{question} answer: {choice}", special=False) for choice in choices], length)
+
+
+def blanks_behind(rows: Sequence[Sequence[int]], length: int) -> npt.NDArray[np.int64]:
+    """(rows, length): token ids, cut to leave room for the blank behind them; padded with 0."""
+    found = np.zeros((len(rows), length), np.int64)
+    for row, ids in zip(found, rows, strict=True):
+        whole = [*ids[: length - 1], MASK]
+        row[: len(whole)] = whole
     return found
+
+
+def used_length(tokens: Tensor) -> int:
+    """How much of sequences (..., L), padded with 0, has to be computed: no position depends on how much padding follows."""
+    used = int((tokens != PADDING).sum(dim=-1).max())
+    return -(-used // _LENGTH_STEP) * _LENGTH_STEP
+
+
+def choice_scores(model: Reserve, images: Tensor, tokens: Tensor) -> Tensor:
+    """(B, sets, choices), to be compared by softmax over the choices.
+
+    Args:
+        images: (B, patches, patch numbers), one frame an example. It is encoded once for all sequences about it.
+        tokens: (B, sets, choices, L) as of ``blanks_behind``.
+    """
+    tokens = tokens[..., : used_length(tokens)]
+    rows = tokens.flatten(0, 2)
+    frames = model.encode_frames(images).pooled
+    repeated = frames.repeat_interleave(len(rows) // len(frames), dim=0)[:, None]
+    inputs = model.joint_input(rows, segments=torch.zeros_like(rows), frames=repeated)
+    return model.score_choices(inputs, rows).view(tokens.shape[:3])
 
 
 def for_choices(model: Reserve, name: str, *, parts: tuple[str, ...] = ("proj",)) -> Reserve:
@@ -46,8 +73,8 @@ def for_choices(model: Reserve, name: str, *, parts: tuple[str, ...] = ("proj",)
 
 
 class ChoiceProgram:
-    """Each of the B examples: ``images`` (patches, patch numbers) of one frame, ``tokens`` (choices, L) as of ``choice_tokens``, and the
-    right one's number, ``label``. ``held_out`` is another data set of the kind.
+    """Each of the B examples: ``images`` (patches, patch numbers) of one frame, ``tokens`` (sets, choices, L) as of ``blanks_behind``, and
+    the right one's number in each set, ``label`` (sets,). ``held_out`` is another data set of the kind, with the names of the ``sets``.
     """
 
     name = "choices"
@@ -58,7 +85,8 @@ class ChoiceProgram:
 
     @property
     def metrics(self) -> list[str]:
-        return ["held_out_top1"]
+        sets = self.held_out.sets
+        return ["held_out_top1", *(f"held_out_{name}_top1" for name in sets if len(sets) > 1)]
 
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
         rates = {"learning_rate": optimizer.learning_rate, "muon_learning_rate": optimizer.muon_learning_rate}
@@ -74,29 +102,29 @@ class ChoiceProgram:
         return batch
 
     def scores(self, batch: dict[str, Tensor]) -> Tensor:
-        """(B, choices), to be compared by softmax. The frame is encoded once for all its choices."""
-        tokens = batch["tokens"].flatten(0, 1)
-        frames = self.model.encode_frames(batch["images"]).pooled
-        repeated = frames.repeat_interleave(len(tokens) // len(frames), dim=0)[:, None]
-        inputs = self.model.joint_input(tokens, segments=torch.zeros_like(tokens), frames=repeated)
-        return self.model.score_choices(inputs, tokens).view(len(frames), -1)
+        """(B, sets, choices), see ``choice_scores``."""
+        return choice_scores(self.model, batch["images"], batch["tokens"])
 
     def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """The mean over examples and sets."""
         scores = self.scores(batch).float()
-        right = scores.detach().argmax(dim=1) == batch["label"]
-        return F.cross_entropy(scores, batch["label"]), {"top1": 100 * right.float().mean()}
+        right = scores.detach().argmax(dim=-1) == batch["label"]
+        return F.cross_entropy(scores.flatten(0, 1), batch["label"].flatten()), {"top1": 100 * right.float().mean()}
 
     def evaluate(self) -> dict[str, Any]:
-        """Of the held-out examples, in percent, how many have their right choice scored highest."""
+        """Of the held-out examples, in percent, how many have their right choice scored highest, in all their sets and in each."""
         if not len(self.held_out):
             raise InputError("no example is held out to measure on")
         own, device = processes.share(len(self.held_out)), self.model.token_encoder.weight.device
-        num_right = 0
+        found = [torch.empty(0, len(self.held_out.sets), dtype=torch.bool)]
         for start in range(0, len(own), _EXAMPLES_AT_ONCE):
             batch = default_collate([self.held_out[0, index] for index in own[start : start + _EXAMPLES_AT_ONCE]])
             batch = {name: values.to(device) for name, values in batch.items()}
-            num_right += int((self.scores(batch).argmax(dim=1) == batch["label"]).sum())
-        return {"held_out_top1": 100 * sum(processes.gather(num_right)) / len(self.held_out), "num_held_out": len(self.held_out)}
+            found.append((self.scores(batch).argmax(dim=-1) == batch["label"]).cpu())
+        right = torch.cat(processes.gather(torch.cat(found)))
+        shares = [right.all(dim=1).double().mean(), *right.double().mean(dim=0)]
+        percents = {name: 100 * float(share) for name, share in zip(self.metrics, shares, strict=False)}
+        return {**percents, "num_held_out": len(self.held_out)}
 
     def save(self, folder: Path, weights: dict[str, Tensor]) -> None:
         model = Reserve(self.model.config)

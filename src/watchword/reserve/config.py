@@ -35,6 +35,7 @@ class ReserveConfig:
         learned_positions: 0, or the number of learned positions that the joint encoder has in place of the rotary ones (section 4.7).
         parts: which optional parts there are: ``audio_encoder``, ``span_encoder``, ``head`` (projection to the space of spans, sounds and
             frames) and ``proj`` (one number a candidate, of finetuned weights). Vision and joint encoder are always there.
+        class_names: that weights finetuned on classes tell apart, in the order of their scores.
         weights: where the weights came from; ``random`` if they were never trained.
     """
 
@@ -56,6 +57,7 @@ class ReserveConfig:
     rotary: Literal["released", "standard"] = "released"
     learned_positions: int = 0
     parts: tuple[str, ...] = PRETRAINED_PARTS
+    class_names: tuple[str, ...] = ()
     weights: str = "random"
 
     def __post_init__(self) -> None:
@@ -123,11 +125,14 @@ _KINDS = {
     frozenset(PRETRAINED_PARTS): "pretrained",
     frozenset(("proj",)): "finetuned on VCR",
     frozenset(("audio_encoder", "proj")): "finetuned on TVQA",
+    frozenset(("audio_encoder", "head")): "finetuned on classes",
+    frozenset(("head",)): "finetuned on classes",
 }
 
 
 def kind_of(parts: Iterable[str]) -> str:
-    """What weights with these optional parts were trained for: ``pretrained``, ``finetuned on VCR``, ``finetuned on TVQA``, ``custom``."""
+    """What weights with these optional parts were trained for: ``pretrained``, ``finetuned on VCR``, ``finetuned on TVQA``, ``finetuned on
+    classes``, ``custom``."""
     return _KINDS.get(frozenset(parts), "custom")
 
 

@@ -1,4 +1,4 @@
-"""What pretraining costs: multiply-accumulates of a record, and numbers to hold and to send (spec section 11)."""
+"""What pretraining costs, multiply-accumulates of a record and numbers to hold and to send (spec section 11), and an answer of VCR."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .masking import Masking
 from .model import CLIPS_PER_SEGMENT, Reserve
 from .pretraining import PretrainingConfig
 
-__all__ = ["PretrainingCost", "count_pretraining"]
+__all__ = ["CandidateCost", "PretrainingCost", "count_candidate", "count_pretraining"]
 
 
 @dataclass(frozen=True)
@@ -91,3 +91,39 @@ def _billions(work: Callable[[], object]) -> float:
     with FlopCounterMode(display=False) as counter:
         work()
     return float(counter.get_total_flops()) / 2e9
+
+
+@dataclass(frozen=True)
+class CandidateCost:
+    """Of one candidate of VCR, an answer or a rationale: billions of floating-point operations, two for each multiply-accumulate.
+
+    Attributes:
+        vision: of the picture, which all candidates share.
+        joint: of the candidate's own sequence.
+    """
+
+    vision: float
+    joint: float
+
+    @property
+    def alone(self) -> float:
+        """With a picture of its own."""
+        return self.vision + self.joint
+
+    def sharing(self, num_candidates: int = 8) -> float:
+        """With its share of a picture that is encoded once for so many."""
+        return self.vision / num_candidates + self.joint
+
+
+@torch.no_grad()
+def count_candidate(config: ReserveConfig, *, length: int = 144) -> CandidateCost:
+    """Count a candidate of so many token ids, and the picture's pooled tokens behind them."""
+    rows, columns = config.pooled_grid
+    total = length + rows * columns
+    with torch.device("meta"):
+        model = Reserve(config)
+        frame = torch.empty(1, config.num_patches, config.patch_features)
+        valid = torch.ones(1, total, dtype=torch.bool)
+        joint = JointInput(torch.empty(1, total, config.width), torch.empty(1, total, 4), valid, None)
+        vision, of_joint = _billions(lambda: model.encode_frames(frame)), _billions(lambda: model.join(joint))
+    return CandidateCost(2 * vision, 2 * of_joint)

@@ -33,15 +33,14 @@ from .inputs import TokenSequence
 from .model import Reserve
 from .options import Options, encode_options
 from .questions import PreparedQuestion, prepare
-from .reading import EndOfVideo, Places, VideoWindow, read_windows
+from .reading import EndOfVideo, Places, VideoLike, VideoWindow, read_windows
 from .segmentation import TAIL_SECONDS, Span
-from .segments import VideoSegments
+from .segments import Stretches, VideoSegments
 from .timing import TimingRegressor
 from .views import blank_vectors, encode_window, view_sequences, views_of
 
 __all__ = ["Filler"]
 
-VideoLike = PathLike | VideoSegments
 Job = tuple[VideoLike, Sequence[Question]]
 Floats = npt.NDArray[np.float32]
 SCALE = 100.0  # of cosines before the softmax (spec section 15)
@@ -117,7 +116,8 @@ class Filler:
         """One question about one video.
 
         Args:
-            video: a path, or segments made by hand (``VideoSegments``, whose own settings then hold for subtitles and sound).
+            video: a path, or segments made by hand (``VideoSegments``, whose own settings then hold for subtitles and sound), or
+                a path with the stretches of it to look at (``Stretches``).
             question: a statement with ``<mask>`` for each blank.
             options: for every blank, or a list for each. They are encoded once for the weights as they are.
             at, segment: where the question stands, see ``Question``.
@@ -174,7 +174,7 @@ class Filler:
         for notice in dict.fromkeys(notice for options in known.values() for notice in options.notices):
             warnings.warn(notice, UserWarning, stacklevel=2)
         open_video = partial(
-            VideoSegments,
+            _open,
             subtitles=subtitles if "subtitles" in views else False,
             language=language,
             timing=self.timing,
@@ -188,7 +188,7 @@ class Filler:
         self,
         videos: Sequence[VideoLike],
         asked: list[list[PreparedQuestion]],
-        open_video: Callable[[PathLike], VideoSegments],
+        open_video: Callable[[PathLike | Stretches], VideoSegments],
         views: tuple[str, ...],
         picture: bool,
         in_place: bool,
@@ -295,7 +295,11 @@ class _Answering:
 
 
 def _path(video: VideoLike) -> str:
-    return os.fspath(video.path if isinstance(video, VideoSegments) else video)
+    return os.fspath(video.path if isinstance(video, (VideoSegments, Stretches)) else video)
+
+
+def _open(video: PathLike | Stretches, **settings: Any) -> VideoSegments:
+    return video.open(**settings) if isinstance(video, Stretches) else VideoSegments(video, **settings)
 
 
 def _places(path: str, questions: Sequence[Question], spans: Sequence[Span]) -> Places:
@@ -307,8 +311,8 @@ def _place(path: str, question: Question, spans: Sequence[Span]) -> int | InputE
     start, end = spans[0].start, spans[-1].end
     where = f"{path!r}: the question stands"
     if question.segment is not None:
-        if 0 <= question.segment < len(spans):
-            return question.segment
+        if -len(spans) <= question.segment < len(spans):
+            return question.segment % len(spans)
         return NoSuchMomentError(f"{where} on segment {question.segment}, but there are {len(spans)}, counted from 0")
     if question.at is None:
         return None

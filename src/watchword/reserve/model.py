@@ -92,6 +92,7 @@ class Reserve(
         self.joint_transformer = Transformer(config, config.joint_layers, with_cls=False, learned_positions=config.learned_positions)
         self.head = nn.Linear(width, width) if "head" in config.parts else None
         self.proj = nn.Linear(width, 1, bias=False) if "proj" in config.parts else None
+        self.classes = nn.Linear(width, len(config.class_names), bias=False) if config.class_names else None
         # Log-scales of the losses over frames, sounds and spans. They begin at 1, as released, where the paper card says 0.
         self.contrastive_scales = nn.Parameter(torch.ones(3))
         initialise(self)

@@ -19,9 +19,11 @@ from .config import ReserveConfig
 from .images import fit, patches
 from .inputs import text_of
 from .segmentation import Span, windows
-from .segments import VideoSegments
+from .segments import Stretches, VideoSegments
 
-__all__ = ["EndOfVideo", "VideoWindow", "read_windows"]
+__all__ = ["EndOfVideo", "VideoLike", "VideoWindow", "read_windows"]
+
+VideoLike = PathLike | Stretches | VideoSegments
 
 Places = Sequence[int | InputError | None]
 """For each question the segment that it stands on, None for the first one of each window, or why it can stand nowhere."""
@@ -63,17 +65,17 @@ class EndOfVideo:
 
 
 def read_windows(
-    video: PathLike | VideoSegments,
+    video: VideoLike,
     config: ReserveConfig,
     tokenizer: ReserveTokenizer,
-    open_video: Callable[[PathLike], VideoSegments],
+    open_video: Callable[[PathLike | Stretches], VideoSegments],
     *,
     place: Callable[[Sequence[Span]], Places],
     picture: bool,
 ) -> Iterator[VideoWindow | EndOfVideo]:
     """The windows of a video in order, as few as possible, then an EndOfVideo. Errors are part of it.
 
-    open_video: makes segments of a path; segments that are given stay open.
+    open_video: makes segments of what is none yet; segments that are given stay open.
     place: tells of the spans of all segments on which of them each question stands; windows on which none stands are not read.
     """
     stage = "open"

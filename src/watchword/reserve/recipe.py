@@ -118,8 +118,8 @@ def _numbered(pairs: Pairs, first: int) -> tuple[Tensor, ...]:
 
 
 def count_parameters(model: nn.Module) -> str:
-    """In words, how many parameters learn, where all do."""
-    return f"training {sum(parameter.numel() for parameter in model.parameters()) / 1e6:.2f} million parameters"
+    """In words, how many parameters learn, of a model."""
+    return f"training {sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad) / 1e6:.2f} million parameters"
 
 
 def decays(shape: Sequence[int], *, finetuning: bool = False) -> bool:
@@ -137,11 +137,13 @@ def parameter_groups(
     finetuning: bool = False,
     muon_learning_rate: float | None = None,
 ) -> list[dict[str, Any]]:
-    """The optimizer's groups: those that decay, and those that do not; with ``muon_learning_rate`` the matrices inside the blocks are a
-    group for Muon.
+    """The optimizer's groups of what learns: those that decay, and those that do not; with ``muon_learning_rate`` the matrices inside the
+    blocks are a group for Muon.
     """
     groups: dict[tuple[bool, bool], list[nn.Parameter]] = {(True, False): [], (False, False): [], (True, True): []}
     for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
         path = released_name(name)
         shape = released_shape(path, parameter.shape, model.config.head_size, model.config.audio_patch)
         decaying = decays(shape, finetuning=finetuning)

@@ -6,12 +6,12 @@ Source: merlot-reserve-data spec sections 7, 8, 15 and 16.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from .sounds import SegmentSounds, centred_samples, samples_from, segment_sounds
 from .timing import TimingRegressor
 from .transcript import clean_words
 
-__all__ = ["Segment", "VideoSegments", "first_frame_from", "frame_numbers"]
+__all__ = ["Segment", "Stretches", "VideoSegments", "first_frame_from", "frame_numbers"]
 
 Int64Array = npt.NDArray[np.int64]
 UInt8 = npt.NDArray[np.uint8]
@@ -85,14 +85,29 @@ def frame_numbers(times: npt.NDArray[np.float64], spans: Sequence[Span], origin:
     return np.where(is_later, before, after)
 
 
+@dataclass(frozen=True)
+class Stretches:
+    """A video of which certain stretches are to be read, opened only then: what ``VideoSegments`` is told of it, see there."""
+
+    path: Path
+    spans: Callable[[float, float], Sequence[Span]]
+    centred: bool = True
+    num_hidden: int = 0
+
+    def open(self, **settings: Any) -> VideoSegments:
+        return VideoSegments(self.path, spans=self.spans, centred=self.centred, num_hidden=self.num_hidden, **settings)
+
+
 class VideoSegments:
     """The segments of one video. Frames are read when they are asked for, sound in one pass at the first need of it.
 
     Args:
         path: a local video file.
-        spans: which stretches; default: five seconds each from `start` to `end`, the whole video, the last one shorter.
+        spans: which stretches, or a function of the seconds at which the video starts and ends that tells; default: five seconds each
+            from `start` to `end`, the whole video, the last one shorter.
         centred: sound of spans shorter than five seconds is laid in the middle of silence instead of at its beginning, of longer ones
             the five seconds around the middle are taken (the protocols of zero-shot tasks).
+        num_hidden: the last so many segments are given black and without sound (what has not happened yet, in anticipation).
         start, end: seconds on the container's clock.  limit: most segments.
         subtitles: a file, what `read_subtitles` gave, True for those beside or inside the video, if there are any, or False.
         language: of the subtitles looked for, such as "en".
@@ -114,8 +129,9 @@ class VideoSegments:
         self,
         path: Path,
         *,
-        spans: Sequence[Span] | None = None,
+        spans: Sequence[Span] | Callable[[float, float], Sequence[Span]] | None = None,
         centred: bool = False,
+        num_hidden: int = 0,
         start: float | None = None,
         end: float | None = None,
         limit: int | None = None,
@@ -133,7 +149,10 @@ class VideoSegments:
         self._kept: dict[int, UInt8] = {}
         self._reader = VideoReader(path, limits=limits, ffmpeg_color=released)
         self.start_seconds, self.end_seconds = self._reader.start_seconds, self._reader.end_seconds
+        if callable(spans):
+            spans = spans(self.start_seconds, self.end_seconds)
         self.spans = list(spans) if spans is not None else self._spans(start, end, limit)
+        self._num_seen = len(self.spans) - num_hidden
         if not self.spans:
             raise InputError(f"{str(path)!r}: no segment to read; the released demo finds none in 6 s of sound, leave out `released`")
         self._numbers = frame_numbers(self._reader.times, self.spans, self.start_seconds)
@@ -168,6 +187,7 @@ class VideoSegments:
             if not 0 <= index < len(self):
                 raise InputError(f"segment {index} of {str(self.path)!r}: it has {len(self)}, counted from 0")
         frames = [self._box.of(frame) for frame in self._frames(indices)] if self._use_picture else [_NO_FRAME] * len(indices)
+        frames = [frame if index < self._num_seen else np.zeros_like(frame) for index, frame in zip(indices, frames, strict=True)]
         sounds = self.sounds
         return [
             Segment(
@@ -197,7 +217,8 @@ class VideoSegments:
         end = self.end_seconds
         if self.released:  # the peak is that of all sound, also after the picture
             end = max(end, self.start_seconds + self._sound_seconds() + 1)
-        sounds = segment_sounds(self.path, ranges, start=self.start_seconds, end=end, limits=self.limits)
+        sounds = segment_sounds(self.path, ranges[: self._num_seen], start=self.start_seconds, end=end, limits=self.limits)
+        sounds = sounds.with_silence(len(ranges) - self._num_seen)
         if sounds.missing:
             self._notes.append("no sound")
         self._notes += sounds.warnings

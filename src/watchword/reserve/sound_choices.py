@@ -18,7 +18,7 @@ from torch.utils.data import default_collate
 from .. import processes
 from ..errors import InputError
 from ..text.reserve import AUDIOSPAN, MASK, START, ReserveTokenizer
-from .choices import ChoiceProgram
+from .choices import ChoiceProgram, used_length
 from .inputs import AUDIO_TOKENS
 from .model import Reserve
 from .spectrogram import SUBSEGMENTS
@@ -71,6 +71,7 @@ def score_versions(model: Reserve, images: Tensor, audio_clips: Tensor, sequence
     Raises InputError if the weights have no audio encoder or were not finetuned.
     """
     each = sequences.shape[1] * sequences.shape[2]
+    sequences = sequences[..., : used_length(sequences[..., 0]), :]
     tokens, segments = sequences.flatten(0, 2).unbind(-1)
     frames = model.encode_frames(images.flatten(0, 1)).pooled
     sounds = model.encode_sounds(audio_clips.flatten(0, 2)).pooled

@@ -91,6 +91,12 @@ class SegmentSounds:
         silence[..., -1] = 1
         return cls(silence, np.zeros((count, sp.SUBSEGMENTS), np.bool_), True)
 
+    def with_silence(self, count: int) -> SegmentSounds:
+        """These, and so many segments without sound behind them."""
+        nothing = SegmentSounds.nothing(count)
+        spectrograms = torch.cat([self.spectrograms, nothing.spectrograms])
+        return replace(self, spectrograms=spectrograms, present=np.concatenate([self.present, nothing.present]))
+
 
 def segment_sounds(
     path: Path, ranges: Sequence[SampleRange], *, start: float, end: float, limits: Limits = DEFAULT_LIMITS

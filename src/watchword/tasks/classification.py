@@ -34,7 +34,7 @@ from ..xclip.labels import encode_labels, own_classes, score_labels
 from ..xclip.model import XClip
 from ..xclip.tagging import Tagger
 from ..xclip.views import Views, read_views
-from .results import NUM_RANKED, ClassificationResult, VideoResult
+from .results import ClassificationResult, VideoResult, ranked
 
 __all__ = ["evaluate"]
 
@@ -151,9 +151,10 @@ def _classify(
             sums[number] = sums.get(number, 0) + shares
             missing[number] -= 1
             if not missing[number]:
+                video = videos[number]
                 num_done += 1
                 on_progress(num_done)
-                yield videos[number].place, _ranked(videos[number], sums.pop(number) / views.count, notes.pop(number))
+                yield video.place, ranked(video.path, video.label, sums.pop(number) / views.count, notes.pop(number))
         batch.clear()
 
     with closing(items):
@@ -194,15 +195,3 @@ def _probabilities(tagger: Tagger, clips: npt.NDArray[np.uint8], text: Tensor) -
     if not np.isfinite(shares).all():
         raise InputError("the model gave scores that are not numbers: its weights are damaged, or the precision is too low for them")
     return shares
-
-
-def _ranked(video: _Video, shares: npt.NDArray[np.float64], notes: tuple[str, ...]) -> VideoResult:
-    order = np.argsort(-shares, kind="stable")
-    return VideoResult(
-        path=str(video.path),
-        label=video.label,
-        ranked=tuple((int(number), float(shares[number])) for number in order[:NUM_RANKED]),
-        place=1 + int(np.flatnonzero(order == video.label)[0]),
-        probability=float(shares[video.label]),
-        warnings=notes,
-    )

@@ -7,6 +7,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 
-__all__ = ["NUM_RANKED", "ClassResult", "ClassificationResult", "Spread", "VideoResult", "averaged", "spread"]
+__all__ = ["NUM_RANKED", "ClassResult", "ClassificationResult", "Spread", "VideoResult", "averaged", "ranked", "spread"]
 
 NUM_RANKED = 5
 METRICS = ("top1", "top5", "mean_per_class")
@@ -45,6 +46,19 @@ class VideoResult:
     @property
     def guess(self) -> int:
         return self.ranked[0][0]
+
+
+def ranked(path: str | Path, label: int, shares: npt.NDArray[np.float64], warnings: tuple[str, ...] = ()) -> VideoResult:
+    """The result of a video that shows class ``label``, from the probabilities of all classes (K,)."""
+    order = np.argsort(-shares, kind="stable")
+    return VideoResult(
+        path=str(path),
+        label=label,
+        ranked=tuple((int(number), float(shares[number])) for number in order[:NUM_RANKED]),
+        place=1 + int(np.flatnonzero(order == label)[0]),
+        probability=float(shares[label]),
+        warnings=warnings,
+    )
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..devices import Precision
+from ..errors import ConfigError
 from ..reserve.answers import Use
 
-__all__ = ["DataReport", "EvaluationOptions", "Needed", "Task", "TaskResult", "look_for", "percent"]
+__all__ = ["DataReport", "EvaluationOptions", "Needed", "Task", "TaskResult", "look_for", "percent", "require"]
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class TaskResult:
         rows: one for each item, all with the same keys, among them ``id`` and ``error``, which is empty where all went well.
         baselines: metrics of answers that need no model, by name: ``random``, ``prior``.
         exports: by name, the files that a leaderboard takes.
+        notes: what a user should know, a line each.
         settings: with what it was measured: weights, hashes, protocol.
     """
 
@@ -91,6 +93,7 @@ class TaskResult:
     rows: Sequence[Mapping[str, Any]]
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)
     exports: dict[str, bytes] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -100,7 +103,7 @@ class TaskResult:
     def as_dict(self) -> dict[str, Any]:
         """Everything but the rows, which ``as_csv`` has, and the exports, as plain values."""
         counts = {"num_items": len(self.rows), "num_failed": len(self.failed)}
-        return {"task": self.task, **self.metrics, **counts, "baselines": self.baselines, **self.settings}
+        return {"task": self.task, **self.metrics, **counts, "baselines": self.baselines, "notes": self.notes, **self.settings}
 
     def as_csv(self) -> str:
         out = io.StringIO()
@@ -134,3 +137,9 @@ def look_for(folder: Path, needs: Sequence[Needed]) -> tuple[Needed, ...]:
 def percent(hits: Sequence[bool]) -> float:
     """nan of nothing."""
     return 100 * sum(hits) / len(hits) if hits else float("nan")
+
+
+def require(folder: Path, needs: Sequence[Needed]) -> None:
+    """ConfigError that names the first that is missing, and where its owners give it."""
+    for needed in look_for(folder, needs):
+        raise ConfigError(f"{folder}: no {needed.path.removeprefix('**/')} ({needed.what}); {needed.where} gives it: {needed.terms}")

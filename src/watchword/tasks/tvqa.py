@@ -118,8 +118,9 @@ class Tvqa:
             task=f"TVQA, {chosen.split}, from {use}",
             metrics=_metrics(rows, use),
             rows=rows,
-            baselines=_baselines(files, items),
+            baselines=_baselines(items),
             exports=_exports(rows, chosen.split, use),
+            notes=_notes(rows),
             settings={
                 "weights": weights.config.weights,
                 "weights_sha256": hash_state(weights.state_dict()),
@@ -127,8 +128,6 @@ class Tvqa:
                 "split": chosen.split,
                 "use": use,
                 "precision": answerer.precision,
-                "num_without_sound": sum("no sound" in row["notes"] for row in rows),
-                "num_without_subtitles": sum("no subtitles" in row["notes"] for row in rows),
             },
         )
 
@@ -209,13 +208,18 @@ def _metrics(rows: Sequence[Mapping[str, Any]], use: str) -> dict[str, float]:
     return {"accuracy" if name == use else f"accuracy_{name}": percent([row[name] == row["label"] for row in labelled]) for name in names}
 
 
-def _baselines(files: TvqaFolder, items: Sequence[TvqaItem]) -> dict[str, dict[str, float]]:
-    """A random answer's expectation, and the answer that is right most often in the training part, or if that is not there, in these."""
+def _baselines(items: Sequence[TvqaItem]) -> dict[str, dict[str, float]]:
+    """A random answer's expectation, and the answer that is right most often among these very items."""
     labels = [item.label for item in items if item.label is not None]
     if not labels:
         return {}
-    prior = most_frequent_label(files.items("train") if files.questions("train") is not None else items)
+    prior = most_frequent_label(items)
     return {"random": {"accuracy": 100 / NUM_CHOICES}, "prior": {"accuracy": percent([label == prior for label in labels])}}
+
+
+def _notes(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    counts = {what: sum(f"no {what}" in row["notes"] for row in rows) for what in ("sound", "subtitles")}
+    return tuple(f"{count} of {len(rows)} questions are about clips without {what}" for what, count in counts.items() if count)
 
 
 def _exports(rows: Sequence[Mapping[str, Any]], split: Split, use: str) -> dict[str, bytes]:

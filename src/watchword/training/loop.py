@@ -33,7 +33,7 @@ from .log import NoLog, RunLog
 from .measures import Waiting, peak_memory_megabytes
 from .optimizers import Optimizers
 from .parallel import Layout, compile_blocks
-from .schedule import released_rate, rising_from_zero, warmup_cosine
+from .schedule import learning_rate
 from .settings import OptimizerSettings, TrainingSettings
 
 __all__ = ["Program", "train"]
@@ -129,7 +129,7 @@ def train(
         loaded = Waiting(_load(program.dataset, settings, start))
         for step, batch in enumerate(loaded, start=start):
             for group, base in zip(optimizer.param_groups, base_rates, strict=True):
-                group["lr"] = _rate(step, base, settings, len(program.dataset))
+                group["lr"] = learning_rate(step, base, settings, len(program.dataset))
             numbers = _step(program, layout, optimizer, scaler, settings, step, batch)
             done = step + 1
             log.advance(done)
@@ -264,21 +264,3 @@ def _shares(settings: TrainingSettings) -> list[range]:
 def _parts(batch: dict[str, Any], settings: TrainingSettings) -> list[dict[str, Any]]:
     ends = [0, *accumulate(len(share) for share in _shares(settings))]
     return [{name: values[start:end] for name, values in batch.items()} for start, end in pairwise(ends)]
-
-
-def _rate(step: int, base: float, settings: TrainingSettings, num_samples: int) -> float:
-    optimizer, accumulation = settings.optimizer, settings.accumulation
-    if optimizer.schedule != "released":
-        factor = warmup_cosine if optimizer.schedule == "cosine" else rising_from_zero
-        return base * factor(
-            step, num_steps=settings.num_steps, warmup_steps=optimizer.warmup_steps, final_fraction=optimizer.final_fraction
-        )
-    return released_rate(
-        step,
-        base=base,
-        floor=optimizer.final_fraction * optimizer.learning_rate,
-        num_iterations=settings.num_steps * accumulation,
-        warmup_iterations=optimizer.warmup_steps * accumulation,
-        iterations_per_epoch=max(accumulation, num_samples * accumulation // settings.batch_size),
-        accumulation=accumulation,
-    )

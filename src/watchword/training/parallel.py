@@ -217,5 +217,5 @@ class Layout:
     def _reshape_scalars(self, shape: tuple[int, ...], weights: dict[str, Any], moments: dict[str, Any]) -> None:
         for name in self.scalars:
             for tensors in (weights, moments.get("state", {}).get(name, {})):
-                for key in tensors.keys() & {name, "exp_avg", "exp_avg_sq"}:
+                for key in tensors.keys() & {name, "exp_avg", "exp_avg_sq", "start"}:
                     tensors[key] = tensors[key].view(shape)

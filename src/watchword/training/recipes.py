@@ -14,10 +14,11 @@ from ..datasets.annotations import write_annotations
 from ..errors import ConfigError
 from ..launched import is_first
 from .claims import claim
+from .finetuning_programs import choices, classes
 from .loop import Program, train
 from .parallel import in_turn, joined
-from .reserve_programs import choices, pretraining
-from .schema import Checked, ImageTextRecipe, PretrainingRecipe, Recipe, SupervisedRecipe, VideosData
+from .reserve_programs import pretraining
+from .schema import Checked, ClassesRecipe, ImageTextRecipe, PretrainingRecipe, Recipe, SupervisedRecipe, VideosData
 from .tiny import shrink
 from .xclip_programs import check_evaluated, evaluate, image_text, supervised
 
@@ -117,6 +118,8 @@ def _program(recipe: Recipe, beside: Path) -> tuple[Program, dict[str, Any]]:
         return image_text(recipe, beside)
     if isinstance(recipe, SupervisedRecipe):
         return supervised(recipe, beside)
+    if isinstance(recipe, ClassesRecipe):
+        return classes(recipe, beside)
     return pretraining(recipe, beside) if isinstance(recipe, PretrainingRecipe) else choices(recipe, beside)
 
 

@@ -1,4 +1,4 @@
-"""From a recipe of MERLOT Reserve to what is trained: the records, the model as it begins, and the program around both."""
+"""From a recipe of MERLOT Reserve's pretraining to what is trained: the records, the model as it begins, and the program around both."""
 
 from __future__ import annotations
 
@@ -12,29 +12,22 @@ import torch
 
 from .. import processes
 from ..datasets.film_records import film_records
-from ..datasets.playground import world_hash
-from ..datasets.playground_questions import PlaygroundQuestions
 from ..datasets.records import RecordExamples, Records
-from ..datasets.tvqa import TvqaFolder
-from ..datasets.tvqa_examples import TvqaExamples
 from ..errors import ConfigError
 from ..fields import checked_fields
-from ..playground.stand_ins.tvqa import write_tvqa
 from ..reserve import Reserve, ReserveConfig
 from ..reserve.ablations import TokenProgram
-from ..reserve.choices import ChoiceProgram, for_choices
 from ..reserve.examples import Pictures
 from ..reserve.initialisation import begin_small
 from ..reserve.masking import Masking
 from ..reserve.pretraining import PretrainingConfig
 from ..reserve.recipe import PretrainingProgram
 from ..reserve.shards import RecordShards
-from ..reserve.sound_choices import PARTS as SOUND_CHOICE_PARTS
-from ..reserve.sound_choices import SoundChoiceProgram
 from .loop import Program
-from .schema import ChoicesRecipe, FilmsData, PretrainingRecipe, QuestionsData, ReserveBeginning, TvqaData, TvqaStandInData
+from .schema import FilmsData, PretrainingRecipe, ReserveBeginning
 
-__all__ = ["choices", "pretraining"]
+__all__ = ["pretraining"]
+
 
 T = TypeVar("T")
 _HELD_OUT_SEED = 1000
@@ -62,39 +55,6 @@ def pretraining(recipe: PretrainingRecipe, beside: Path) -> tuple[Program, dict[
     else:
         program = TokenProgram(model, data, config=config, objective=recipe.objective, held_out=measured)
     return program, {"protocol": f"{len(held_out)} held-out records of {recipe.data.kind}"}
-
-
-def choices(recipe: ChoicesRecipe, beside: Path) -> tuple[Program, dict[str, Any]]:
-    """The program, and what its results are measured on. Raises ConfigError for a data set of which needed files are not there."""
-    start, data = recipe.start, recipe.data
-    pretrained = Reserve.from_pretrained(start, grid=recipe.grid) if start else Reserve(ReserveConfig.from_dict(recipe.model))
-    if not isinstance(data, QuestionsData):
-        return _sound_choices(for_choices(pretrained, recipe.name, parts=SOUND_CHOICE_PARTS), data, recipe.training.seed, beside)
-    model = for_choices(pretrained, recipe.name)
-    sizes: dict[str, Any] = dict(grid=model.config.grid, frame_size=data.frame_size, cache_folder=beside / "cache")
-    training = PlaygroundQuestions(data.num_stills, seed=data.seed, **sizes)
-    held_out = PlaygroundQuestions(data.num_held_out, seed=data.seed + 1, **sizes)
-    return ChoiceProgram(model, training, held_out=held_out), {"protocol": f"playground questions, seed {data.seed + 1}"}
-
-
-def _sound_choices(model: Reserve, data: TvqaData | TvqaStandInData, seed: int, beside: Path) -> tuple[Program, dict[str, Any]]:
-    if isinstance(data, TvqaData):
-        folder, limit, protocol = TvqaFolder(data.folder), data.num_held_out, "TVQA, validation"
-    else:
-        folder, limit, protocol = _stand_in(data, beside), None, f"playground questions like TVQA's, seed {data.seed}"
-    protocol += f", first {limit} questions" if limit else ""
-    grid = model.config.grid
-    examples = TvqaExamples(folder, folder.items("train"), grid=grid, training=True, seed=seed)
-    held_out = TvqaExamples(folder, folder.items("val")[:limit], grid=grid, training=False)
-    return SoundChoiceProgram(model, examples, held_out=held_out), {"protocol": protocol}
-
-
-def _stand_in(data: TvqaStandInData, beside: Path) -> TvqaFolder:
-    sizes: dict[str, Any] = dict(num_scenes=data.num_scenes, scene_seconds=data.scene_seconds, size=data.frame_size)
-    counts = {"train": data.num_questions, "val": data.num_held_out}
-    name = "-".join(["tvqa", *map(str, [*counts.values(), *sizes.values()]), f"seed{data.seed}", world_hash()])
-    write_tvqa(beside / "cache" / name, counts, seed=data.seed, **sizes)
-    return TvqaFolder(beside / "cache" / name)
 
 
 def _model(recipe: PretrainingRecipe) -> Reserve:

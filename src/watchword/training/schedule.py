@@ -5,7 +5,28 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-__all__ = ["released_rate", "rising_from_zero", "warmup_cosine"]
+from .settings import TrainingSettings
+
+__all__ = ["learning_rate", "released_rate", "rising_from_zero", "warmup_cosine"]
+
+
+def learning_rate(step: int, base: float, settings: TrainingSettings, num_samples: int) -> float:
+    """The rate at ``step`` (0-based) of parameters whose highest is ``base``; an epoch is of ``num_samples``."""
+    optimizer, accumulation = settings.optimizer, settings.accumulation
+    sizes = {"num_steps": settings.num_steps, "warmup_steps": optimizer.warmup_steps, "final_fraction": optimizer.final_fraction}
+    if optimizer.schedule == "cosine":
+        return base * warmup_cosine(step, **sizes)
+    if optimizer.schedule != "released":
+        return base * rising_from_zero(step, **sizes, decay="linear" if optimizer.schedule == "linear" else "cosine")
+    return released_rate(
+        step,
+        base=base,
+        floor=optimizer.final_fraction * optimizer.learning_rate,
+        num_iterations=settings.num_steps * accumulation,
+        warmup_iterations=optimizer.warmup_steps * accumulation,
+        iterations_per_epoch=max(accumulation, num_samples * accumulation // settings.batch_size),
+        accumulation=accumulation,
+    )
 
 
 def warmup_cosine(step: int, *, num_steps: int, warmup_steps: int, final_fraction: float) -> float:

@@ -19,8 +19,9 @@ from ..xclip.recipe import Trained
 from .settings import TrainingSettings
 
 __all__ = [
-    "Checked", "ChoicesRecipe", "ClipsData", "EvaluationData", "FilmsData", "ImageTextRecipe", "PretrainingRecipe", "QuestionsData",
-    "Recipe", "RecordsData", "ReserveBeginning", "StillsData", "SupervisedRecipe", "TvqaData", "TvqaStandInData", "VideosData",
+    "Checked", "ChoicesRecipe", "ClassesRecipe", "ClipsData", "EvaluationData", "FilmsData", "ImageTextRecipe", "PlaygroundTvqaData",
+    "PlaygroundVcrData", "PretrainingRecipe", "QuestionsData", "Recipe", "RecordsData", "ReserveBeginning", "SoundsData", "StillsData",
+    "SupervisedRecipe", "TvqaData", "VcrData", "VideosData",
 ]  # fmt: skip
 
 
@@ -248,6 +249,30 @@ class QuestionsData(Checked):
     seed: int = Field(default=0, ge=0)
 
 
+class VcrSettings(Checked):
+    """``length``: token ids of a sequence, those of longer ones are cut. ``released_flip``: see ``vcr_pictures.marked_picture``."""
+
+    length: int = Field(default=144, ge=2, le=640)
+    released_flip: bool = False
+
+
+class VcrData(VcrSettings):
+    """VCR as its owners publish it, in ``folder``; the validation split, or its first ``num_held_out`` questions, is held out."""
+
+    kind: Literal["vcr"]
+    folder: Path
+    num_held_out: int | None = Field(default=None, gt=0)
+
+
+class PlaygroundVcrData(VcrSettings):
+    """The playground's stand-in for VCR, written into files as the data set's own are."""
+
+    kind: Literal["playground_vcr"]
+    num_questions: int = Field(gt=0)
+    num_held_out: int = Field(gt=0)
+    seed: int = Field(default=0, ge=0)
+
+
 class TvqaData(Checked):
     """TVQA's files in ``folder``, see ``watchword.datasets.tvqa``: its training part, and of its validation part, which is held out,
     ``num_held_out`` questions at most.
@@ -258,8 +283,8 @@ class TvqaData(Checked):
     num_held_out: int | None = Field(default=None, gt=0)
 
 
-class TvqaStandInData(Checked):
-    """Questions like TVQA's about clips of the playground, rendered beside the run: see ``playground.stand_ins.tvqa``."""
+class PlaygroundTvqaData(Checked):
+    """The playground's stand-in for TVQA, written into files as the data set's own are: see ``playground.stand_ins.tvqa``."""
 
     kind: Literal["playground_tvqa"]
     num_questions: int = Field(gt=0)
@@ -270,20 +295,48 @@ class TvqaStandInData(Checked):
     seed: int = Field(default=0, ge=0)
 
 
-class ChoicesRecipe(Checked):
-    """Finetuning of MERLOT Reserve on multiple choice: about single frames, or with sound and subtitles, as ``data`` is.
+class _FinetuningRecipe(Checked):
+    """Finetuning of MERLOT Reserve.
 
-    ``start``: pretrained weights, as for ``Reserve.from_pretrained``, and ``grid``, if they should have another one (rows, columns); None
-    begins with random weights of the sizes that ``model`` says (fields of ``ReserveConfig``).
+    ``start``: pretrained weights, as for ``Reserve.from_pretrained``, of which ``model`` may change the ``grid``, on which no weight
+    depends; None begins with random weights of the sizes that ``model`` says (fields of ``ReserveConfig``).
     """
 
-    program: Literal["choices"]
     name: str = Field(min_length=1)
     model: dict[str, Any] = {}
     start: str | None = None
-    grid: tuple[int, int] | None = None
-    data: QuestionsData | TvqaData | TvqaStandInData = Field(discriminator="kind")
     training: TrainingSettings
 
+    @model_validator(mode="after")
+    def _only_the_grid(self) -> Self:
+        if self.start is not None and (others := sorted(self.model.keys() - {"grid"})):
+            raise ValueError(f"model.{others[0]} is that of the start; only the grid can change")
+        return self
 
-Recipe = ImageTextRecipe | SupervisedRecipe | PretrainingRecipe | ChoicesRecipe
+
+class ChoicesRecipe(_FinetuningRecipe):
+    """Finetuning on multiple choice: about single frames, or, of TVQA, with sound and subtitles; the rest as of every finetuning."""
+
+    program: Literal["choices"]
+    data: QuestionsData | VcrData | PlaygroundVcrData | TvqaData | PlaygroundTvqaData = Field(discriminator="kind")
+
+
+class SoundsData(Checked):
+    """Clips of the playground in four classes that only their sound tells."""
+
+    kind: Literal["playground_sounds"]
+    num_clips: int = Field(gt=0)
+    num_held_out: int = Field(gt=0)
+    frame_size: int = Field(default=64, ge=16)
+    seed: int = Field(default=0, ge=0)
+
+
+class ClassesRecipe(_FinetuningRecipe):
+    """Finetuning on labelled videos; without ``sound`` only the frames tell. The rest as of every finetuning."""
+
+    program: Literal["classes"]
+    sound: bool = True
+    data: VideosData | SoundsData = Field(discriminator="kind")
+
+
+Recipe = ImageTextRecipe | SupervisedRecipe | PretrainingRecipe | ChoicesRecipe | ClassesRecipe

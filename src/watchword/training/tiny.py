@@ -32,11 +32,6 @@ _ARCHITECTURE = {
 _RESERVE_SIZES = {
     "width": 64, "head_size": 32, "vision_layers": 1, "audio_layers": 1, "span_layers": 1, "joint_layers": 2, "grid": [2, 4],
 }  # fmt: skip
-_TINY_STILLS = {"kind": "playground_questions", "num_stills": 32, "num_held_out": 24, "frame_size": 32}
-_TINY_CLIPS = {
-    "kind": "playground_tvqa", "num_questions": 6, "num_held_out": 3, "num_scenes": 1, "scene_seconds": 2.0, "frame_size": 32,
-}  # fmt: skip
-_TINY_QUESTIONS = {"tvqa": _TINY_CLIPS, "playground_tvqa": _TINY_CLIPS}
 _MAX_FRAMES = 4
 _NUM_STEPS, _BATCH_SIZE = 6, 4
 
@@ -50,9 +45,17 @@ def shrink(values: dict[str, Any]) -> dict[str, Any]:
     if tiny.get("program") == "pretraining":
         return _shrink_pretraining(tiny)
     if tiny.get("program") == "choices":
-        data = _TINY_QUESTIONS.get(tiny.get("data", {}).get("kind", ""), _TINY_STILLS)
+        data = {"kind": "playground_questions", "num_stills": 32, "num_held_out": 24, "frame_size": 32}
+        if "vcr" in str(tiny.get("data", {}).get("kind")):
+            kept = {key: value for key, value in tiny["data"].items() if key in ("length", "released_flip")}
+            data = {"kind": "playground_vcr", "num_questions": 16, "num_held_out": 8, **kept}
+        if "tvqa" in str(tiny.get("data", {}).get("kind")):
+            data = {"kind": "playground_tvqa", "num_questions": 6, "num_held_out": 3, "num_scenes": 1, "scene_seconds": 2, "frame_size": 32}
         small = _shrink_training(tiny.get("training", {}))
-        return tiny | {"start": None, "grid": None, "model": _RESERVE_SIZES, "data": data, "training": small}
+        return tiny | {"start": None, "model": _RESERVE_SIZES, "data": data, "training": small}
+    if tiny.get("program") == "classes":
+        data = {"kind": "playground_sounds", "num_clips": 8, "num_held_out": 4, "frame_size": 32}
+        return tiny | {"start": None, "model": _RESERVE_SIZES, "data": data, "training": _shrink_training(tiny.get("training", {}))}
     model, data, training = (tiny.get(key) or {} for key in ("model", "data", "training"))
     expanded = str(tiny.pop("start", None)).startswith(PREFIX) or "architecture" in model
     tiny.pop("evaluations", None)

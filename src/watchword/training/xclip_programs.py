@@ -31,7 +31,7 @@ from ..xclip.views import Views
 from .loop import Program
 from .schema import ClipsData, ImageTextRecipe, Recipe, SupervisedRecipe, VideosData
 
-__all__ = ["check_evaluated", "evaluate", "image_text", "supervised"]
+__all__ = ["check_evaluated", "evaluate", "image_text", "measured_on", "supervised"]
 
 # What a start says of these is not taken over: it may have been made for images, where they are nothing.
 VIDEO_FIELDS = {
@@ -77,7 +77,7 @@ def supervised(recipe: SupervisedRecipe, beside: Path) -> tuple[Program, dict[st
             for listed, learns in zip(lists, (True, False), strict=True)
         )
         held_out = {"held_out": test}
-        record = _measured_on(lists[1])
+        record = measured_on(lists[1])
     else:
         config = _config(recipe, PHRASES, start)
         training = PlaygroundClips(
@@ -88,7 +88,7 @@ def supervised(recipe: SupervisedRecipe, beside: Path) -> tuple[Program, dict[st
         record = {**Protocol.of(called, PHRASES, [], subset=True).as_dict(), "videos_sha256": None}
     others = {name: evaluation.lists() for name, evaluation in recipe.evaluations.items()}
     if others:
-        record["evaluations"] = {name: [_measured_on(one) for one in each] for name, each in others.items()}
+        record["evaluations"] = {name: [measured_on(one) for one in each] for name, each in others.items()}
     model = XClip(config) if start is None else expand_to_video(start, config)
     with torch.no_grad():
         if recipe.position_std is not None and model.mit is not None:
@@ -194,7 +194,8 @@ def _head(recipe: SupervisedRecipe, model: XClip) -> Callable[[Sequence[str]], n
     )
 
 
-def _measured_on(listed: ProtocolVideos) -> dict[str, Any]:
+def measured_on(listed: ProtocolVideos) -> dict[str, Any]:
+    """What a run's record says of the videos that it is measured on."""
     digest = listed.annotations_sha256
     return Protocol.of(listed.protocol, listed.class_names, listed.videos, subset=True, annotations_sha256=digest).as_dict()
 

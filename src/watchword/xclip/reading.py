@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +16,17 @@ from ..media import Limits, VideoReader, uniform_indices
 from .config import XClipConfig
 from .inputs import frame_transform, to_tensor
 
-__all__ = ["EndOfFile", "ReadWindow", "Windows", "read_windows"]
+__all__ = ["EndOfFile", "ReadWindow", "Windows", "WindowsOf", "read_windows"]
 
 GROUP_SIZE = 8  # windows whose frames are read together, so that frames they share are decoded once
+
+
+class WindowsOf(Protocol):
+    """What says which stretches of a video are looked at."""
+
+    def spans(self, start: float, end: float) -> list[tuple[float, float]]:
+        """(start, end) of each of a video from ``start`` to ``end`` seconds."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +73,7 @@ class EndOfFile:
 
 
 def read_windows(
-    path: Path, config: XClipConfig, *, windows: Windows | None, limits: Limits, num_threads: int | None
+    path: Path, config: XClipConfig, *, windows: WindowsOf | None, limits: Limits, num_threads: int | None
 ) -> Iterator[ReadWindow | EndOfFile]:
     """The windows of a file in order (one, the whole file, if ``windows`` is None), then an EndOfFile. Errors are part of it.
 

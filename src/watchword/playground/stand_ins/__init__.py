@@ -1,1 +1,1 @@
-"""Data sets of the playground in the file forms of published ones, so that a task runs from its files to its numbers without them."""
+"""Benchmark data sets in the very form in which their owners publish them, rendered by the playground: what tests read and learn from."""
