@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from reserve_fixtures import FOLDER, difference, entries, read
-from watchword.reserve.recipe import decays
+from watchword.reserve.program import decays
 from watchword.training import OptimizerSettings, TrainingSettings
 from watchword.training.bfloat16_adam import decode_square, encode_square
 from watchword.training.optimizers import Optimizers

@@ -17,7 +17,7 @@ from watchword.reserve.pretraining import (
     pretraining_pairs,
     span_scores,
 )
-from watchword.reserve.recipe import parameter_groups
+from watchword.reserve.program import parameter_groups
 from watchword.training.bfloat16_adam import Bfloat16Adam
 
 SEGMENTS, GROUPS, CLIPS, SPANS, LENGTH = 4, 2, 12, 8, 24

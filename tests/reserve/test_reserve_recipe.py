@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tiny_reserve import tiny_reserve
-from watchword.reserve.recipe import parameter_groups
+from watchword.reserve.program import parameter_groups
 
 
 def test_every_parameter_is_in_one_group_and_biases_of_heads_decay_in_pretraining_only() -> None:

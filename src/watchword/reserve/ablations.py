@@ -19,7 +19,7 @@ from ..layers.contrast import candidate_loss
 from .joint import MASK, PAD
 from .model import Reserve
 from .pretraining import VIEWS, Batch, PretrainingConfig, PretrainingDraws, encode_batch, frame_pairs, masked_token_loss
-from .recipe import PretrainingProgram
+from .recipe import EXAMPLES_AT_ONCE, PretrainingProgram
 from .vectors import sum_by_pointer
 
 __all__ = ["Objective", "SpanDecoder", "TokenProgram"]
@@ -102,8 +102,7 @@ class TokenProgram(PretrainingProgram):
         if self.held_out is None:
             return {}
         num_right = num_told = 0
-        for chunk in self.chunks():
-            batch = self.held_out_batch(chunk)
+        for _, batch in self.held_out_batches(EXAMPLES_AT_ONCE):
             logits, labels = self._told(batch, encode_batch(self.model, batch, self.config, PretrainingDraws.of(batch)).read)
             num_right += int(((logits.argmax(dim=1) == labels) & (labels != PAD)).sum())
             num_told += int((labels != PAD).sum())

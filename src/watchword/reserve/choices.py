@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,11 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.data import default_collate
 
 from .. import processes
-from ..errors import InputError
 from ..text.reserve import MASK, PADDING, ReserveTokenizer
 from .model import Reserve
-from .recipe import count_parameters, parameter_groups
+from .program import ReserveProgram
 
 __all__ = ["ChoiceProgram", "blanks_behind", "choice_scores", "choice_tokens", "for_choices", "used_length"]
 
@@ -72,7 +69,7 @@ def for_choices(model: Reserve, name: str, *, parts: tuple[str, ...] = ("proj",)
     return made
 
 
-class ChoiceProgram:
+class ChoiceProgram(ReserveProgram):
     """Each of the B examples: ``images`` (patches, patch numbers) of one frame, ``tokens`` (sets, choices, L) as of ``blanks_behind``, and
     the right one's number in each set, ``label`` (sets,). ``held_out`` is another data set of the kind, with the names of the ``sets``.
     """
@@ -81,25 +78,12 @@ class ChoiceProgram:
 
     def __init__(self, model: Reserve, dataset: Any, *, held_out: Any) -> None:
         model.part("proj", "score no choices")
-        self.model, self.dataset, self.held_out = model, dataset, held_out
+        super().__init__(model, dataset, held_out=held_out)
 
     @property
     def metrics(self) -> list[str]:
         sets = self.held_out.sets
         return ["held_out_top1", *(f"held_out_{name}_top1" for name in sets if len(sets) > 1)]
-
-    def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
-        rates = {"learning_rate": optimizer.learning_rate, "muon_learning_rate": optimizer.muon_learning_rate}
-        return parameter_groups(self.model, weight_decay=optimizer.weight_decay, finetuning=True, **rates)
-
-    def trained_parameters(self) -> str:
-        return count_parameters(self.model)
-
-    def checkpoint_activations(self) -> None:
-        self.model.checkpoint_activations()
-
-    def prepare(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        return batch
 
     def scores(self, batch: dict[str, Tensor]) -> Tensor:
         """(B, sets, choices), see ``choice_scores``."""
@@ -113,20 +97,10 @@ class ChoiceProgram:
 
     def evaluate(self) -> dict[str, Any]:
         """Of the held-out examples, in percent, how many have their right choice scored highest, in all their sets and in each."""
-        if not len(self.held_out):
-            raise InputError("no example is held out to measure on")
-        own, device = processes.share(len(self.held_out)), self.model.token_encoder.weight.device
         found = [torch.empty(0, len(self.held_out.sets), dtype=torch.bool)]
-        for start in range(0, len(own), _EXAMPLES_AT_ONCE):
-            batch = default_collate([self.held_out[0, index] for index in own[start : start + _EXAMPLES_AT_ONCE]])
-            batch = {name: values.to(device) for name, values in batch.items()}
+        for _, batch in self.held_out_batches(_EXAMPLES_AT_ONCE):
             found.append((self.scores(batch).argmax(dim=-1) == batch["label"]).cpu())
         right = torch.cat(processes.gather(torch.cat(found)))
         shares = [right.all(dim=1).double().mean(), *right.double().mean(dim=0)]
         percents = {name: 100 * float(share) for name, share in zip(self.metrics, shares, strict=False)}
         return {**percents, "num_held_out": len(self.held_out)}
-
-    def save(self, folder: Path, weights: dict[str, Tensor]) -> None:
-        model = Reserve(self.model.config)
-        model.load_state_dict(weights)
-        model.eval().save_pretrained(folder)

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.data import default_collate
 
 from .. import processes
 from ..errors import InputError, LabelError
@@ -24,7 +22,7 @@ from .labelled_clips import places_of
 from .model import Reserve
 from .options import encode_options, read_options
 from .pretraining import MAX_LOG_SCALE
-from .recipe import count_parameters, parameter_groups
+from .program import ReserveProgram
 from .vectors import unit_normalize
 
 __all__ = ["ClassProgram", "class_scores", "for_classes"]
@@ -78,7 +76,7 @@ def class_scores(model: Reserve, clips: dict[str, Tensor]) -> Tensor:
     return scores
 
 
-class ClassProgram:
+class ClassProgram(ReserveProgram):
     """Each of the B examples is a ``LabelledClip`` by names and ``label``, the number of its class. ``held_out`` is another data set of the
     kind.
     """
@@ -86,7 +84,7 @@ class ClassProgram:
     name = "classes"
 
     def __init__(self, model: Reserve, dataset: Any, *, held_out: Any) -> None:
-        self.model, self.dataset, self.held_out = model, dataset, held_out
+        super().__init__(model, dataset, held_out=held_out)
         for name, parameter in model.named_parameters():
             parameter.requires_grad_("cls_proj" not in name)  # of frames and sounds by themselves, which are not compared here
 
@@ -99,19 +97,6 @@ class ClassProgram:
     def metrics(self) -> list[str]:
         return [f"held_out_top{k}" for k in self.places]
 
-    def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
-        rates = {"learning_rate": optimizer.learning_rate, "muon_learning_rate": optimizer.muon_learning_rate}
-        return parameter_groups(self.model, weight_decay=optimizer.weight_decay, finetuning=True, **rates)
-
-    def trained_parameters(self) -> str:
-        return count_parameters(self.model)
-
-    def checkpoint_activations(self) -> None:
-        self.model.checkpoint_activations()
-
-    def prepare(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        return batch
-
     def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         scores = class_scores(self.model, batch).float()
         right = scores.detach().argmax(dim=1) == batch["label"]
@@ -119,19 +104,9 @@ class ClassProgram:
 
     def evaluate(self) -> dict[str, Any]:
         """Of the held-out clips, in percent, how many have their class among the best."""
-        if not len(self.held_out):
-            raise InputError("no clip is held out to measure on")
-        own, device = processes.share(len(self.held_out)), self.model.token_encoder.weight.device
         num_right = torch.zeros(len(self.places), dtype=torch.long)
-        for start in range(0, len(own), _EXAMPLES_AT_ONCE):
-            batch = default_collate([self.held_out[0, index] for index in own[start : start + _EXAMPLES_AT_ONCE]])
-            batch = {name: values.to(device) for name, values in batch.items()}
+        for _, batch in self.held_out_batches(_EXAMPLES_AT_ONCE):
             best = class_scores(self.model, batch).topk(self.places[-1], dim=1).indices == batch["label"][:, None]
             num_right += torch.stack([best[:, :k].any(dim=1).sum() for k in self.places]).cpu()
         shares = 100 * torch.stack(processes.gather(num_right)).sum(dim=0) / len(self.held_out)
         return {**dict(zip(self.metrics, shares.tolist(), strict=True)), "num_held_out": len(self.held_out)}
-
-    def save(self, folder: Path, weights: dict[str, Tensor]) -> None:
-        model = Reserve(self.model.config)
-        model.load_state_dict(weights)
-        model.eval().save_pretrained(folder)

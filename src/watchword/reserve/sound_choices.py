@@ -13,10 +13,8 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.data import default_collate
 
 from .. import processes
-from ..errors import InputError
 from ..text.reserve import AUDIOSPAN, MASK, START, ReserveTokenizer
 from .choices import ChoiceProgram, used_length
 from .inputs import AUDIO_TOKENS
@@ -115,13 +113,8 @@ class SoundChoiceProgram(ChoiceProgram):
     def evaluate(self) -> dict[str, Any]:
         """Of the held-out examples, in percent, how many have their right choice scored highest: by the mean of the versions'
         probabilities, and by each version."""
-        if not len(self.held_out):
-            raise InputError("no example is held out to measure on")
-        own, device = processes.share(len(self.held_out)), self.model.token_encoder.weight.device
         num_right = torch.zeros(1 + len(VERSIONS), dtype=torch.int64)
-        for start in range(0, len(own), _EXAMPLES_AT_ONCE):
-            batch = default_collate([self.held_out[0, index] for index in own[start : start + _EXAMPLES_AT_ONCE]])
-            batch = {name: values.to(device) for name, values in batch.items()}
+        for _, batch in self.held_out_batches(_EXAMPLES_AT_ONCE):
             probabilities = self.scores(batch).float().softmax(dim=-1)
             answers = torch.cat([probabilities.mean(dim=1, keepdim=True), probabilities], dim=1).argmax(dim=-1)
             num_right += (answers == batch["label"][:, None]).sum(dim=0).cpu()
