@@ -14,12 +14,13 @@ from torch import Tensor
 from reserve_fixtures import arrays, config_of, difference, entries, index, read, seeded_input, seeded_state
 from watchword.reserve import Reserve
 from watchword.reserve.choices import choice_scores
-from watchword.reserve.joint import AUDIOSPAN
 from watchword.reserve.names import released_name, to_released
+from watchword.reserve.sound_choices import PARTS as TVQA_PARTS
+from watchword.reserve.sound_choices import score_versions
 from watchword.weights.states import fill
 
 LOGITS, GRADIENTS = 1e-5, 1e-4
-PARTS = {"vcr": ("proj",), "tvqa": ("audio_encoder", "proj")}
+PARTS = {"vcr": ("proj",), "tvqa": TVQA_PARTS}
 
 
 def finetuned_model(entry: dict[str, Any], task: str, seeded_weights: ModuleType) -> Reserve:
@@ -41,25 +42,9 @@ def tvqa(model: Reserve, expected: dict[str, Tensor], prefix: str, seeded_weight
     images = seeded_input(f"{prefix}/tvqa/images", seeded_weights)
     clips = seeded_input(f"{prefix}/tvqa/audio_clips", seeded_weights)
     images[1, 5:], clips[1, 5:, :, :, :64] = 0, 0  # the fixtures' second example has five real windows
-    batch, windows = images.shape[:2]
-    frames = model.encode_frames(images.flatten(0, 1)).pooled
-    sounds = model.encode_sounds(clips.flatten(0, 2)).pooled
-    num_sounds, per_sound = len(sounds) // batch, sounds.shape[1]
-    both = []
-    for key in ("audio_seqs", "textonly_seqs"):
-        sequences = expected[f"tvqa/{key}"]
-        choices = sequences.shape[1]
-        tokens, segments = sequences.flatten(0, 1).unbind(-1)
-        inputs = model.joint_input(
-            tokens,
-            segments=segments,
-            frames=frames.view(batch, windows, *frames.shape[1:]).repeat_interleave(choices, dim=0),
-            sounds=sounds.view(batch, num_sounds, *sounds.shape[1:]).repeat_interleave(choices, dim=0),
-            pointers=((tokens == AUDIOSPAN).cumsum(1) - 1) // per_sound % num_sounds,
-            first_frame_segment=1,
-        )
-        both.append(model.score_choices(inputs, tokens).view(batch, choices))
-    return both[0], both[1]
+    sequences = torch.stack([expected["tvqa/audio_seqs"], expected["tvqa/textonly_seqs"]], dim=1)
+    scores = score_versions(model, images, clips, sequences)
+    return scores[:, 0], scores[:, 1]
 
 
 def off_in_gradients(model: Reserve, expected: dict[str, float], whole: Tensor) -> dict[str, float]:

@@ -130,8 +130,8 @@ def answer(
     check_picture(picture)
     if model is None:
         raise InputError(
-            "give --model: no MERLOT Reserve weights come with Watchword, and the authors' can no longer be downloaded; give the file if "
-            "you have it, or the folder of a model that you trained"
+            "give --model: the authors' MERLOT Reserve weights can no longer be downloaded; give the file if you have it, the folder of a "
+            "model that you trained, or `playground`, which comes with Watchword and knows only the rendered films of its playground"
         )
     from ..datasets.label_lists import load_labels
 

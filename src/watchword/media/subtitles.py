@@ -71,8 +71,11 @@ def read_subtitles(
     return _read_track(path, language, track, limits, [])
 
 
-def parse_subtitles(text: str, *, source: str = "<text>") -> Subtitles:
-    """Like `read_subtitles`, for the text of a subtitle file. Raises NoSubtitlesError if it is of no known format or has no cue."""
+def parse_subtitles(text: str, *, source: str = "<text>", keep_tags: bool = False) -> Subtitles:
+    """Like `read_subtitles`, for the text of a subtitle file. keep_tags: tags and entities of SubRip stay in the text.
+
+    Raises NoSubtitlesError if it is of no known format or has no cue.
+    """
     kind = _format(text)
     report: list[Repair] = []
     try:
@@ -83,7 +86,7 @@ def parse_subtitles(text: str, *, source: str = "<text>") -> Subtitles:
         elif kind == "ass":
             raw_cues = list(read_ass(text, report))
         elif kind is not None:
-            raw_cues = list(read_cue_blocks(text, vtt=kind == "vtt", report=report))
+            raw_cues = list(read_cue_blocks(text, vtt=kind == "vtt", report=report, keep_tags=keep_tags))
         else:
             raise ValueError("not subtitles in a known format (WebVTT, SubRip, ASS, YouTube's json3 or XML)")
     except ValueError as error:

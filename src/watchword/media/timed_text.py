@@ -37,8 +37,8 @@ def is_timing_line(line: str) -> bool:
     return _TIMING.fullmatch(line) is not None
 
 
-def read_cue_blocks(text: str, *, vtt: bool, report: list[Repair]) -> Iterator[RawCue]:
-    """Cues of WebVTT (`vtt`) or SubRip text."""
+def read_cue_blocks(text: str, *, vtt: bool, report: list[Repair], keep_tags: bool = False) -> Iterator[RawCue]:
+    """Cues of WebVTT (`vtt`) or SubRip text. keep_tags: SubRip's tags and entities stay as they are written."""
     lines = text.split("\n")
     find_body = _vtt_body if vtt else _srt_body
     timings = [n for n, line in enumerate(lines) if is_timing_line(line) or _is_broken_timing(line)]
@@ -50,7 +50,7 @@ def read_cue_blocks(text: str, *, vtt: bool, report: list[Repair]) -> Iterator[R
             continue
         groups = match.groups()
         voices = tuple(name.strip() for line in body for name in _VTT_VOICE.findall(line))
-        fragments = [vtt_line(line) if vtt else _srt_line(line) for line in body]
+        fragments = [vtt_line(line) if vtt else _srt_line(line, keep_tags) for line in body]
         yield RawCue(_seconds(*groups[:5]), _seconds(*groups[5:]), fragments, n + 1, voices)
 
 
@@ -65,8 +65,8 @@ def vtt_line(line: str) -> list[Fragment]:
     return fragments
 
 
-def _srt_line(line: str) -> list[Fragment]:
-    return [(None, html.unescape(_SRT_TAG.sub("", line)))]
+def _srt_line(line: str, keep_tags: bool) -> list[Fragment]:
+    return [(None, line if keep_tags else html.unescape(_SRT_TAG.sub("", line)))]
 
 
 def strip_tags(text: str) -> str:

@@ -31,11 +31,12 @@ from .model import Reserve
 from .released import ReleasedFile, load_released, read_released, save_released
 
 __all__ = [
-    "RELEASED_NAMES", "Origin", "ReleasedFile", "holds_reserve", "load", "own_tokenizer", "read_released", "released_file", "save",
-    "save_released",
+    "BUNDLED", "RELEASED_NAMES", "Origin", "ReleasedFile", "holds_reserve", "is_bundled", "load", "own_tokenizer", "read_released",
+    "released_file", "save", "save_released",
 ]  # fmt: skip
 
 MODEL_TYPE = "watchword-reserve"
+BUNDLED, BUNDLED_NAME = Path(__file__).parent / "bundled", "playground"
 RELEASED_NAMES = (
     *(f"ckpts/{name}" for name in ("base", "base_resadapt", "large", "large_resadapt")),
     *(f"{task}_ckpts/{task}_finetune_{size}" for task in ("vcr", "tvqa") for size in ("base", "large")),
@@ -64,6 +65,7 @@ def load(
 
     * a folder that ``save_pretrained`` wrote, or one in which the authors' training left ``ckpt_<step>`` files (the last is taken);
     * a file: ``.safetensors`` of ours, or else the authors' format, whatever its name;
+    * ``playground``, the small model that comes with the package;
     * a repository of the Hugging Face Hub that holds such a folder, downloaded once, and never with ``offline`` or HF_HUB_OFFLINE=1.
 
     Args:
@@ -81,16 +83,23 @@ def load(
         model = _load_folder(path, grid)
     elif path.exists() or (isinstance(source, Path) and name not in RELEASED_NAMES):
         model = _load_file(path, grid)
+    elif is_bundled(name):
+        model = _load_folder(BUNDLED / name, grid)
     else:
         _refuse_dead_address(name)
         if not is_repository_id(name):
-            raise InputError(f"no folder or file of MERLOT Reserve weights is at {name!r}")
+            raise InputError(f"no folder or file of MERLOT Reserve weights is at {name!r}; `playground` comes with the package")
         hub: dict[str, Any] = dict(revision=revision, cache_dir=cache_dir, offline=offline, token=token)
         config_file, weights_file = fetch(name, [(CONFIG_FILE,), (WEIGHTS_FILE,)], **hub)
         model = _load_pair(config_file, weights_file)
     if grid is not None:
         model = _with_grid(model, grid)
     return model.eval()
+
+
+def is_bundled(name: str) -> bool:
+    """Whether weights of this name come with the package."""
+    return name == BUNDLED_NAME
 
 
 def save(model: Reserve, folder: str | Path, *, origin: Origin | None = None, tokenizer: ReserveTokenizer | None = None) -> None:

@@ -23,7 +23,7 @@ from ..text.reserve import MASK, PADDING, ReserveTokenizer
 from .model import Reserve
 from .recipe import count_parameters, parameter_groups
 
-__all__ = ["ChoiceProgram", "blanks_behind", "choice_scores", "choice_tokens", "for_choices"]
+__all__ = ["ChoiceProgram", "blanks_behind", "choice_scores", "choice_tokens", "for_choices", "used_length"]
 
 _EXAMPLES_AT_ONCE = 32
 _LENGTH_STEP = 16
@@ -43,6 +43,12 @@ def blanks_behind(rows: Sequence[Sequence[int]], length: int) -> npt.NDArray[np.
     return found
 
 
+def used_length(tokens: Tensor) -> int:
+    """How much of sequences (..., L), padded with 0, has to be computed: no position depends on how much padding follows."""
+    used = int((tokens != PADDING).sum(dim=-1).max())
+    return -(-used // _LENGTH_STEP) * _LENGTH_STEP
+
+
 def choice_scores(model: Reserve, images: Tensor, tokens: Tensor) -> Tensor:
     """(B, sets, choices), to be compared by softmax over the choices.
 
@@ -50,8 +56,7 @@ def choice_scores(model: Reserve, images: Tensor, tokens: Tensor) -> Tensor:
         images: (B, patches, patch numbers), one frame an example. It is encoded once for all sequences about it.
         tokens: (B, sets, choices, L) as of ``blanks_behind``.
     """
-    used = int((tokens != PADDING).sum(dim=-1).max())
-    tokens = tokens[..., : -(-used // _LENGTH_STEP) * _LENGTH_STEP]  # no position depends on how much padding follows
+    tokens = tokens[..., : used_length(tokens)]
     rows = tokens.flatten(0, 2)
     frames = model.encode_frames(images).pooled
     repeated = frames.repeat_interleave(len(rows) // len(frames), dim=0)[:, None]
@@ -59,9 +64,9 @@ def choice_scores(model: Reserve, images: Tensor, tokens: Tensor) -> Tensor:
     return model.score_choices(inputs, rows).view(tokens.shape[:3])
 
 
-def for_choices(model: Reserve, name: str) -> Reserve:
-    """A model that scores choices and has what such a one can take over from ``model``; called ``name``."""
-    made = Reserve(replace(model.config, parts=("proj",), weights=name))
+def for_choices(model: Reserve, name: str, *, parts: tuple[str, ...] = ("proj",)) -> Reserve:
+    """A model of these parts that scores choices and has what such a one can take over from ``model``; called ``name``."""
+    made = Reserve(replace(model.config, parts=parts, weights=name))
     known = model.state_dict()
     made.load_state_dict({key: known.get(key, value) for key, value in made.state_dict().items()})
     return made

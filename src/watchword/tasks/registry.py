@@ -11,6 +11,7 @@ __all__ = ["TASKS", "find_task"]
 
 TASKS = {
     "vcr": "vcr:Vcr",
+    "tvqa": "tvqa:Tvqa",
     "kinetics600_sound": "kinetics_sound:KineticsSound",
     "star": "star:Star",
     "epic_kitchens": "epic_kitchens:EpicKitchens",

@@ -26,7 +26,7 @@ from ..devices import find_device
 from ..errors import ConfigError, WatchwordError
 from ..fields import check_types, checked_fields
 from ..reserve.answers import Question, Use
-from ..reserve.checkpoints import holds_reserve
+from ..reserve.checkpoints import holds_reserve, is_bundled
 from ..reserve.filling import Filler, Job
 from ..reserve.inputs import mask_query
 from ..reserve.segmentation import Span
@@ -253,7 +253,7 @@ def _scorer(model: str, options: EvaluationOptions) -> tuple[Callable[[Sequence[
     from ..xclip import XClip
 
     device = find_device(options.device)
-    if not model.startswith(XCLIP) and holds_reserve(model):
+    if holds_reserve(model) or is_bundled(model):
         weights = Reserve.from_pretrained(model).to(device)
         use: Use = "sound" if options.use == "auto" else options.use
         score = partial(_reserve_scores, Filler(weights, precision=options.precision), use=use)

@@ -10,7 +10,7 @@ import unicodedata
 
 import ftfy
 
-__all__ = ["clean_document", "number_words", "ordinal_words"]
+__all__ = ["clean_document", "number_words", "ordinal_words", "plain_ascii"]
 
 _MARKUP = re.compile(r"><p>|<p>|<strong>|<br>|<em>|<span>|\[unreadable\]")
 _TO_SPACE = str.maketrans({**dict.fromkeys("()[]{}<>^_|~-", " "), "`": "'"})
@@ -19,7 +19,8 @@ _SPELLED = {"&": "and", "/": "slash", "@": "at", "\\": "backslash", "+": "plus",
 _OTHER_LETTERS = str.maketrans(
     {"ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ð": "d", "Ð": "D",
      "þ": "th", "Þ": "Th", "ı": "i", "‘": "'", "’": "'", "“": '"', "”": '"', "«": "<<", "»": ">>", "–": "-", "—": "--", "−": "-",
-     "×": "x", "÷": "/", "€": "EUR", "£": "PS", "©": "(c)", "®": "(r)", "•": "*", "·": "*"}
+     "×": "x", "÷": "/", "€": "EUR", "£": "PS", "½": " 1/2", "¼": " 1/4", "¾": " 3/4", "…": "...", "™": "(tm)",
+     "©": "(c)", "®": "(r)", "•": "*", "·": "*"}
 )  # fmt: skip
 
 _ONES = (
@@ -54,7 +55,7 @@ def clean_document(text: str, *, spell_numbers: bool = False) -> str:
     text = "".join(_emoji_name(letter) for letter in ftfy.fix_text(text))
     text = _MARKUP.sub("", text)
     for _ in range(2):  # what the first round writes may hold dashes and brackets
-        text = _ascii(text).translate(_TO_SPACE)
+        text = plain_ascii(text).translate(_TO_SPACE)
     text = _REPEATED.sub(r"\1", text)
     for sign, word in _SPELLED.items():
         text = text.replace(sign, f" {word} ")
@@ -69,7 +70,8 @@ def _emoji_name(letter: str) -> str:
     return f"[{re.sub('[^a-z0-9]', '', name.lower())}]" if name else letter
 
 
-def _ascii(text: str) -> str:
+def plain_ascii(text: str) -> str:
+    """Latin letters and common marks in ASCII, as Unidecode writes them, which the release uses and which is GPL; all else is left out."""
     return unicodedata.normalize("NFKD", text.translate(_OTHER_LETTERS)).encode("ascii", "ignore").decode("ascii")
 
 

@@ -19,9 +19,9 @@ from ..xclip.recipe import Trained
 from .settings import TrainingSettings
 
 __all__ = [
-    "Checked", "ChoicesRecipe", "ClassesRecipe", "ClipsData", "EvaluationData", "FilmsData", "ImageTextRecipe", "PlaygroundVcrData",
-    "PretrainingRecipe", "QuestionsData", "Recipe", "RecordsData", "ReserveBeginning", "SoundsData", "StillsData", "SupervisedRecipe",
-    "VcrData", "VideosData",
+    "Checked", "ChoicesRecipe", "ClassesRecipe", "ClipsData", "EvaluationData", "FilmsData", "ImageTextRecipe", "PlaygroundTvqaData",
+    "PlaygroundVcrData", "PretrainingRecipe", "QuestionsData", "Recipe", "RecordsData", "ReserveBeginning", "SoundsData", "StillsData",
+    "SupervisedRecipe", "TvqaData", "VcrData", "VideosData",
 ]  # fmt: skip
 
 
@@ -273,6 +273,28 @@ class PlaygroundVcrData(VcrSettings):
     seed: int = Field(default=0, ge=0)
 
 
+class TvqaData(Checked):
+    """TVQA's files in ``folder``, see ``watchword.datasets.tvqa``: its training part, and of its validation part, which is held out,
+    ``num_held_out`` questions at most.
+    """
+
+    kind: Literal["tvqa"]
+    folder: Path
+    num_held_out: int | None = Field(default=None, gt=0)
+
+
+class PlaygroundTvqaData(Checked):
+    """The playground's stand-in for TVQA, written into files as the data set's own are: see ``playground.stand_ins.tvqa``."""
+
+    kind: Literal["playground_tvqa"]
+    num_questions: int = Field(gt=0)
+    num_held_out: int = Field(gt=0)
+    num_scenes: int = Field(default=6, gt=0)
+    scene_seconds: float = Field(default=5.0, ge=1)
+    frame_size: int = Field(default=96, ge=16)
+    seed: int = Field(default=0, ge=0)
+
+
 class _FinetuningRecipe(Checked):
     """Finetuning of MERLOT Reserve.
 
@@ -293,10 +315,10 @@ class _FinetuningRecipe(Checked):
 
 
 class ChoicesRecipe(_FinetuningRecipe):
-    """Finetuning on multiple choice about single frames; the rest as of every finetuning."""
+    """Finetuning on multiple choice: about single frames, or, of TVQA, with sound and subtitles; the rest as of every finetuning."""
 
     program: Literal["choices"]
-    data: QuestionsData | VcrData | PlaygroundVcrData = Field(discriminator="kind")
+    data: QuestionsData | VcrData | PlaygroundVcrData | TvqaData | PlaygroundTvqaData = Field(discriminator="kind")
 
 
 class SoundsData(Checked):

@@ -49,6 +49,8 @@ def shrink(values: dict[str, Any]) -> dict[str, Any]:
         if "vcr" in str(tiny.get("data", {}).get("kind")):
             kept = {key: value for key, value in tiny["data"].items() if key in ("length", "released_flip")}
             data = {"kind": "playground_vcr", "num_questions": 16, "num_held_out": 8, **kept}
+        if "tvqa" in str(tiny.get("data", {}).get("kind")):
+            data = {"kind": "playground_tvqa", "num_questions": 6, "num_held_out": 3, "num_scenes": 1, "scene_seconds": 2, "frame_size": 32}
         small = _shrink_training(tiny.get("training", {}))
         return tiny | {"start": None, "model": _RESERVE_SIZES, "data": data, "training": small}
     if tiny.get("program") == "classes":

@@ -1,0 +1,231 @@
+"""TVQA with finetuned MERLOT Reserve weights: from the owners' files to accuracy and the leaderboard's file.
+
+Each question is answered from the subtitles, from the sound, and from both, by the mean of the two's probabilities (model spec section
+8.3). A clip without subtitles or sound is answered with what there is; one without frames counts as wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import default_collate
+
+from ..datasets.tvqa import FILES, NUM_CHOICES, OWNERS, TERMS, Split, TvqaFolder, TvqaItem, most_frequent_label
+from ..datasets.tvqa_examples import as_tensors
+from ..devices import autocast, find_device, num_cores, usable_precision, with_precision
+from ..errors import ConfigError, WatchwordError
+from ..read_ahead import read_ahead
+from ..reserve import Reserve
+from ..reserve.images import Grid
+from ..reserve.sound_choices import VERSIONS, score_versions
+from ..weights.evaluating import evaluating
+from ..weights.states import hash_state
+from .task import DataReport, EvaluationOptions, Needed, TaskResult, percent
+
+__all__ = ["Tvqa"]
+
+_SUBTITLES, _FRAMES = "tvqa_subtitles", "frames_hq"
+_QUESTIONS = {split: Needed(name, f"the questions of its {split} part", OWNERS, "free to download") for split, name in FILES.items()}
+_FOLDERS = (
+    Needed(f"{_FRAMES}/*_frames/*/00001.jpg", "frames of the clips, three a second", OWNERS, TERMS),
+    Needed(f"{_SUBTITLES}/*.srt", "subtitles of the clips", OWNERS, "free to download", optional=True),
+    Needed("audio/*.mp3", "sound of the clips (or the owners' folder audios, or video files of these names)", OWNERS, TERMS, optional=True),
+)
+_EXPORTS = {"val": "prediction_val.json", "test": "prediction_test_public.json", "train": "prediction_train.json"}
+_SETTINGS = ("split", "grid", "batch_size")
+BOTH = "both"
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """split: whose questions.  grid: patches of a frame, None for the weights' own.  batch_size: questions at once."""
+
+    split: Split = "val"
+    grid: Grid | None = None
+    batch_size: int = 4
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> _Settings:
+        if unknown := set(values) - set(_SETTINGS):
+            raise ConfigError(f"tvqa has no setting {min(unknown)!r}; there are {', '.join(_SETTINGS)}")
+        split = values.get("split", cls.split)
+        if split not in FILES:
+            raise ConfigError(f"split is {split!r}, but must be one of {', '.join(FILES)}")
+        try:
+            batch_size = int(values.get("batch_size", cls.batch_size))
+            grid = values.get("grid")
+            sides = tuple(int(side) for side in (grid.split("x") if isinstance(grid, str) else grid or ()))
+        except (TypeError, ValueError):
+            raise ConfigError("batch_size must be a whole number, and grid rows x columns of patches such as 18x32") from None
+        if batch_size < 1 or len(sides) not in (0, 2):
+            raise ConfigError(f"batch_size {batch_size}, grid {values.get('grid')!r}: give at least 1, and rows x columns such as 18x32")
+        return cls(split, (sides[0], sides[1]) if sides else None, batch_size)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What reading the files of a question gave: tensors, or why there are none."""
+
+    item: TvqaItem
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    error: str = ""
+
+
+class Tvqa:
+    """The task, see ``tasks.task.Task``. Settings: ``split`` (val, test, train), ``grid`` (such as 18x32) and ``batch_size``."""
+
+    name = "tvqa"
+    title = "TVQA: five answers to questions about clips of television series"
+    needs: Sequence[Needed] = (_QUESTIONS["val"], *_FOLDERS)
+
+    def check(self, folder: Path, settings: Mapping[str, Any]) -> DataReport:
+        chosen, files = _Settings.of(settings), TvqaFolder(folder)
+        items = [item for split in FILES if files.questions(split) is not None for item in files.items(split)]
+        one_of = list({item.clip: item for item in items}.values())
+        problems = [f"clip {item.clip}: no frames" for item in one_of if files.frames_of(item) is None] if files.frames else []
+        notes = [f"no {FILES[split]}" for split in FILES if split != chosen.split and files.questions(split) is None]
+        for what, find in (("subtitles", files.subtitles_of), ("sound", files.sound_of)):
+            if num_without := sum(find(item) is None for item in one_of):
+                notes.append(f"{num_without} of {len(one_of)} clips have no {what}")
+        return DataReport(num_items=len(items), missing=_missing(files, chosen.split), problems=tuple(problems), notes=tuple(notes))
+
+    def evaluate(self, folder: Path, model: str, options: EvaluationOptions) -> TaskResult:
+        """``use`` is ``auto`` or ``both``, which also tell what sound and subtitles give alone, or one of these two.
+
+        Raises ConfigError if a needed file is missing or of another form, InputError if the weights were not finetuned on TVQA.
+        """
+        chosen, files = _Settings.of(options.settings), TvqaFolder(folder)
+        use = BOTH if options.use == "auto" else options.use
+        if use not in (BOTH, *VERSIONS):
+            raise ConfigError(f"tvqa is answered from {', '.join(VERSIONS)} or {BOTH}, not from {use}")
+        if missing := _missing(files, chosen.split):
+            raise ConfigError(f"{str(folder)!r} has no {missing[0].path}: {missing[0].what}, from {missing[0].where} ({missing[0].terms})")
+        items = files.items(chosen.split)[: options.limit]
+        weights = Reserve.from_pretrained(model, grid=chosen.grid)
+        weights.part("proj", "score no choices: give weights that were finetuned on TVQA")
+        weights.part("audio_encoder", "take no sound: give weights that were finetuned on TVQA")
+        answerer = _Answerer(weights, options, chosen.batch_size)
+        rows = [_row(read, probabilities, use) for read, probabilities in answerer.answers(files, items)]
+        return TaskResult(
+            task=f"TVQA, {chosen.split}, from {use}",
+            metrics=_metrics(rows, use),
+            rows=rows,
+            baselines=_baselines(items),
+            exports=_exports(rows, chosen.split, use),
+            notes=_notes(rows),
+            settings={
+                "weights": weights.config.weights,
+                "weights_sha256": hash_state(weights.state_dict()),
+                "grid": list(weights.config.grid),
+                "split": chosen.split,
+                "use": use,
+                "precision": answerer.precision,
+            },
+        )
+
+
+def _missing(files: TvqaFolder, split: Split) -> tuple[Needed, ...]:
+    there = (files.questions(split), files.frames)
+    return tuple(needed for needed, path in zip((_QUESTIONS[split], _FOLDERS[0]), there, strict=True) if path is None)
+
+
+class _Answerer:
+    """Weights at work: files are read on threads beside the model."""
+
+    def __init__(self, weights: Reserve, options: EvaluationOptions, batch_size: int) -> None:
+        self.device = find_device(options.device)
+        self.precision = usable_precision(options.precision, self.device)
+        self.model = with_precision(weights, self.precision).to(self.device)
+        self.on_progress, self.batch_size = options.on_progress, batch_size
+
+    def answers(self, files: TvqaFolder, items: Sequence[TvqaItem]) -> Iterator[tuple[_Read, Tensor | None]]:
+        """Each question with probabilities (versions, choices), or None, in order."""
+        jobs = [partial(_reading, files, item, self.model.config.grid) for item in items]
+        waiting: list[_Read] = []
+        for number, read in read_ahead(jobs, num_readers=num_cores(), max_jobs=2 * self.batch_size + num_cores(), max_items=1):
+            waiting.append(read)
+            if sum(not one.error for one in waiting) == self.batch_size or number + 1 == len(items):
+                yield from self._answered(waiting)
+                waiting = []
+                self.on_progress((number + 1) / len(items))
+
+    def _answered(self, reads: Sequence[_Read]) -> Iterator[tuple[_Read, Tensor | None]]:
+        readable = [read for read in reads if not read.error]
+        found = iter(self._probabilities([read.tensors for read in readable]) if readable else ())
+        for read in reads:
+            yield read, None if read.error else next(found)
+
+    def _probabilities(self, examples: Sequence[dict[str, Tensor]]) -> Tensor:
+        batch = {name: values.to(self.device) for name, values in default_collate(list(examples)).items()}
+        with torch.no_grad(), evaluating(self.model), autocast(self.device, self.precision):
+            scores = score_versions(self.model, batch["images"], batch["audio_clips"], batch["sequences"])
+        return scores.float().softmax(dim=-1).cpu()
+
+
+def _reading(files: TvqaFolder, item: TvqaItem, grid: Grid) -> Iterator[_Read]:
+    try:
+        example = files.read(item)
+        yield _Read(item, as_tensors(item, example, grid=grid), example.notes)
+    except WatchwordError as error:
+        yield _Read(item, error=str(error))
+
+
+def _row(read: _Read, probabilities: Tensor | None, use: str) -> dict[str, Any]:
+    item = read.item
+    row: dict[str, Any] = {
+        "id": str(item.qid),
+        "clip": item.clip,
+        "question": item.question,
+        "label": "" if item.label is None else item.label,
+    }
+    for version, shares in _shares(probabilities, use).items():
+        row[version] = "" if shares is None else int(shares.argmax())
+        row[f"{version}_probability"] = "" if shares is None else round(float(shares.max()), 6)
+    return {**row, "notes": "; ".join(read.notes), "error": read.error}
+
+
+def _shares(probabilities: Tensor | None, use: str) -> dict[str, Tensor | None]:
+    """Probabilities (choices,) by what they rest on, as far as ``use`` asks for them."""
+    names = VERSIONS if use == BOTH else (use,)
+    of_versions = {name: None if probabilities is None else probabilities[VERSIONS.index(name)] for name in names}
+    return {BOTH: None if probabilities is None else probabilities.mean(dim=0), **of_versions} if use == BOTH else of_versions
+
+
+def _metrics(rows: Sequence[Mapping[str, Any]], use: str) -> dict[str, float]:
+    """Accuracy by what it rests on, that of ``use`` first, over the questions that have a label; nothing without one."""
+    labelled = [row for row in rows if row["label"] != ""]
+    names = (BOTH, *VERSIONS) if use == BOTH else (use,)
+    if not labelled:
+        return {}
+    return {"accuracy" if name == use else f"accuracy_{name}": percent([row[name] == row["label"] for row in labelled]) for name in names}
+
+
+def _baselines(items: Sequence[TvqaItem]) -> dict[str, dict[str, float]]:
+    """A random answer's expectation, and the answer that is right most often among these very items."""
+    labels = [item.label for item in items if item.label is not None]
+    if not labels:
+        return {}
+    prior = most_frequent_label(items)
+    return {"random": {"accuracy": 100 / NUM_CHOICES}, "prior": {"accuracy": percent([label == prior for label in labels])}}
+
+
+def _notes(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    counts = {what: sum(f"no {what}" in row["notes"] for row in rows) for what in ("sound", "subtitles")}
+    return tuple(f"{count} of {len(rows)} questions are about clips without {what}" for what, count in counts.items() if count)
+
+
+def _exports(rows: Sequence[Mapping[str, Any]], split: Split, use: str) -> dict[str, bytes]:
+    """The leaderboard's files: the number of the answer by question; 0 where there is none, as every question must have one."""
+    names = (BOTH, *VERSIONS) if use == BOTH else (use,)
+    return {
+        _EXPORTS[split] if name == use else f"{name}/{_EXPORTS[split]}": json.dumps({row["id"]: row[name] or 0 for row in rows}).encode()
+        for name in names
+    }
