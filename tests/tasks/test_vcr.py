@@ -267,8 +267,8 @@ def test_from_files_to_the_leaderboard(folder: Path, weights: str) -> None:
     expected = [100 * np.mean(each) for each in (answers, rationales, both)]
     assert list(result.metrics) == ["Q->A", "QA->R", "Q->AR"] and list(result.metrics.values()) == pytest.approx(expected)
     assert result.baselines["random"] == {"Q->A": 25, "QA->R": 25, "Q->AR": 6.25}
-    trained = [item.answer_label for item in VcrItems(folder, "train")]
-    prior = max(range(4), key=lambda label: (trained.count(label), -trained.index(label)))
+    learned = [item.answer_label for item in VcrItems(folder, "train")]
+    prior = max(range(4), key=lambda label: (learned.count(label), -learned.index(label)))
     share = 100 * np.mean([item.answer_label == prior for item in VcrItems(folder, "val")])
     assert result.baselines["prior"]["Q->A"] == pytest.approx(share) and result.settings["split"] == "val"
     assert next(csv.DictReader(io.StringIO(result.as_csv())))["question"]

@@ -70,7 +70,7 @@ class Names:
 def sentence(tokens: Tokens, names: Names) -> str:
     """Words and tags as one plain sentence. Colons in words become spaces, but for a word "Answer:"."""
     words = [names.of(token) if isinstance(token, list) else _without_colon(token) for token in tokens]
-    text = _moses().detokenize(words)
+    text: str = _moses().detokenize(words)
     for pattern, replacement in _REPAIRS:
         text = pattern.sub(replacement, text)
     return text.strip()
