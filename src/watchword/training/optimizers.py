@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -24,8 +25,9 @@ class Optimizers:
         groups = [dict(group) for group in groups]
         muon = [group for group in groups if group.pop("muon", False)]
         rest = [group for group in groups if not any(group is other for other in muon)]
-        finetuning: dict[str, Any] = {"correct_bias": settings.correct_bias, "pull_to_start": settings.pull_to_start}
-        kind = partial(Bfloat16Adam, **finetuning) if settings.kind == "bfloat16_adam" else partial(torch.optim.AdamW, foreach=True)
+        kind: Callable[..., torch.optim.Optimizer] = partial(torch.optim.AdamW, foreach=True)
+        if settings.kind == "bfloat16_adam":
+            kind = partial(Bfloat16Adam, correct_bias=settings.correct_bias, pull_to_start=settings.pull_to_start)
         self.optimizers: list[torch.optim.Optimizer] = [kind(rest, lr=settings.learning_rate, betas=settings.betas, eps=settings.eps)]
         if muon:
             self.optimizers.append(torch.optim.Muon(muon, adjust_lr_fn="match_rms_adamw"))  # each group has its own rate and decay
