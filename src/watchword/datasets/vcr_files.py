@@ -6,9 +6,10 @@ The form is that of version 1.0 of the data set, which its own README describes;
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ SPLITS: tuple[Split, ...] = ("train", "val", "test")
 Tokens = list[str | list[int]]
 """A sentence in words; a list of whole numbers points to objects of the picture, counted from 0."""
 
+M = TypeVar("M", bound=BaseModel)
 _Choices = Annotated[list[Tokens], Field(min_length=NUM_CHOICES, max_length=NUM_CHOICES)]
 _Label = Annotated[int, Field(ge=0, lt=NUM_CHOICES)]
 
@@ -71,6 +73,11 @@ class VcrItem(_Published):
         return self
 
 
+class _Labels(_Published):
+    answer_label: _Label
+    rationale_label: _Label
+
+
 class VcrObjects(_Published):
     """What the file beside a picture tells: its size in pixels, and of each object its class and box ``[x1, y1, x2, y2, score]``."""
 
@@ -81,14 +88,14 @@ class VcrObjects(_Published):
 
 
 class VcrItems(Sequence[VcrItem]):
-    """The questions of a split, or some of them. Each is read when it is asked for: all at once would take gigabytes.
+    """The questions of a split, or some of them. Each is read when it is asked for: all at once would take gigabytes. The files may lie at
+    any depth below the folder.
 
     Raises ConfigError if the split's file is missing or cannot be read; asking for an item of another form does so too, naming its line.
     """
 
     def __init__(self, folder: str | Path, split: Split, *, limit: int | None = None) -> None:
-        self.folder, self.split = Path(folder), split
-        self.path = self.folder / f"{split}.jsonl"
+        self.split, self.path, self.pictures = split, _find(Path(folder), f"{split}.jsonl"), _find(Path(folder), PICTURES)
         self._lines = _find_lines(self.path)[:limit]
         if not len(self._lines):
             raise ConfigError(f"{self.path}: there is no question in it")
@@ -100,9 +107,11 @@ class VcrItems(Sequence[VcrItem]):
         start, size, _ = self._lines[index].tolist()
         with self.path.open("rb") as file:
             file.seek(start)
-            line = file.read(size)
+            return self._parsed(VcrItem, file.read(size), index)
+
+    def _parsed(self, kind: type[M], line: bytes, index: int) -> M:
         try:
-            return VcrItem.model_validate_json(line)
+            return kind.model_validate_json(line)
         except ValidationError as error:
             raise ConfigError(f"{self.where(index)}: {_first(error)}; give the file as it is in vcr1annots.zip of {WHERE}") from error
 
@@ -113,7 +122,7 @@ class VcrItems(Sequence[VcrItem]):
     def only(self, places: Sequence[int]) -> VcrItems:
         """Some of the items."""
         some = object.__new__(VcrItems)
-        some.folder, some.split, some.path, some._lines = self.folder, self.split, self.path, self._lines[list(places)]
+        some.split, some.path, some.pictures, some._lines = self.split, self.path, self.pictures, self._lines[list(places)]
         return some
 
     def labels(self, item: VcrItem, index: int) -> tuple[int, int]:
@@ -121,6 +130,17 @@ class VcrItems(Sequence[VcrItem]):
         if item.answer_label is None or item.rationale_label is None:
             raise ConfigError(f"{self.where(index)}: it has no labels, as only items of the test split have none")
         return item.answer_label, item.rationale_label
+
+    def frequent_labels(self) -> tuple[int, int]:
+        """The most frequent label of the answers, and of the rationales; of those equally frequent the first to come."""
+        labels: list[tuple[int, int]] = []
+        with self.path.open("rb") as file:
+            for index, (start, size, _) in enumerate(self._lines.tolist()):
+                file.seek(start)
+                found = self._parsed(_Labels, file.read(size), index)
+                labels.append((found.answer_label, found.rationale_label))
+        answer, rationale = (Counter(column).most_common(1)[0][0] for column in zip(*labels, strict=True))
+        return answer, rationale
 
     def sha256(self) -> str:
         """Of the bytes of the split's file."""
@@ -165,8 +185,13 @@ class VcrItems(Sequence[VcrItem]):
             raise InputError(f"{path}: {error.strerror or 'not a picture that can be read'}") from error
 
     def _files(self, item: VcrItem) -> tuple[Path, Path]:
-        pictures = self.folder / PICTURES
-        return pictures / item.img_fn, pictures / item.metadata_fn
+        return self.pictures / item.img_fn, self.pictures / item.metadata_fn
+
+
+def _find(folder: Path, name: str) -> Path:
+    """What is called so in the folder, or below it; if there is nothing, where it should be."""
+    direct = folder / name
+    return direct if direct.exists() else next(folder.glob(f"**/{name}"), direct)
 
 
 def _find_lines(path: Path) -> npt.NDArray[np.int64]:

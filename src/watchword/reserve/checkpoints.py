@@ -31,8 +31,8 @@ from .model import Reserve
 from .released import ReleasedFile, load_released, read_released, save_released
 
 __all__ = [
-    "RELEASED_NAMES", "Origin", "ReleasedFile", "holds_reserve", "is_bundled", "load", "own_tokenizer", "read_released", "released_file", "save",
-    "save_released",
+    "BUNDLED", "RELEASED_NAMES", "Origin", "ReleasedFile", "holds_reserve", "is_bundled", "load", "own_tokenizer", "read_released",
+    "released_file", "save", "save_released",
 ]  # fmt: skip
 
 MODEL_TYPE = "watchword-reserve"

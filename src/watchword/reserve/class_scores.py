@@ -66,9 +66,10 @@ def class_scores(model: Reserve, clips: dict[str, Tensor]) -> Tensor:
     subsegments, segments = (places.expand_as(tokens) for places in places_of(tokens.shape[1], tokens.device))
     if tokens.shape[1] > 1:
         heard = model.encode_sounds(clips["audio_clips"].flatten(0, 1)).pooled
-        sounds = heard.unflatten(0, clips["audio_clips"].shape[:2])
-    seen = model.encode_frames(clips["images"].flatten(0, 1)).pooled.unflatten(0, clips["images"].shape[:2])
-    inputs = model.joint_input(tokens, segments=segments, frames=seen, sounds=sounds, pointers=subsegments)
+        sounds = heard.reshape(*clips["audio_clips"].shape[:2], *heard.shape[1:])
+    seen = model.encode_frames(clips["images"].flatten(0, 1)).pooled
+    frames = seen.reshape(*clips["images"].shape[:2], *seen.shape[1:])
+    inputs = model.joint_input(tokens, segments=segments, frames=frames, sounds=sounds, pointers=subsegments)
     joint = model.join(inputs)
     assert joint.projected is not None
     blank = unit_normalize(joint.projected[:, tokens.shape[1] - 1])
@@ -127,7 +128,7 @@ class ClassProgram:
             batch = {name: values.to(device) for name, values in batch.items()}
             best = class_scores(self.model, batch).topk(self.places[-1], dim=1).indices == batch["label"][:, None]
             num_right += torch.stack([best[:, :k].any(dim=1).sum() for k in self.places]).cpu()
-        shares = 100 * sum(processes.gather(num_right)) / len(self.held_out)
+        shares = 100 * torch.stack(processes.gather(num_right)).sum(dim=0) / len(self.held_out)
         return {**dict(zip(self.metrics, shares.tolist(), strict=True)), "num_held_out": len(self.held_out)}
 
     def save(self, folder: Path, weights: dict[str, Tensor]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -85,9 +85,11 @@ def read_clips(
     bars = BlackBars()
     bars.see(frames)
     box = bars.box()
-    changes = {} if random is None else {"zoom": random.uniform(*training_scale_range(grid)), "shift": tuple(random.uniform(size=2))}
-    images = torch.stack([patches(fit(turn_tall(box.of(frame)), grid, random=random is not None, **changes).pixels) for frame in frames])
-    pictures = images.unflatten(0, (num_clips, NUM_FRAMES))
+    changes: dict[str, Any] = {}
+    if random is not None:
+        changes = {"random": True, "zoom": random.uniform(*training_scale_range(grid)), "shift": tuple(random.uniform(size=2))}
+    images = torch.stack([patches(fit(turn_tall(box.of(frame)), grid, **changes).pixels) for frame in frames])
+    pictures = images.reshape(num_clips, NUM_FRAMES, *images.shape[1:])
     if not sound:
         tokens = torch.from_numpy(clip_tokens(np.zeros(0, np.bool_)))
         return [LabelledClip(own, torch.zeros(0), tokens) for own in pictures]

@@ -164,11 +164,14 @@ def save_released(model: Reserve, path: str | Path, *, step: int = 0, dtype: Lit
 
     ``float16`` is what their own saving writes, rounded to the nearest; ``float32`` keeps every number, twice the size, and is read alike.
 
-    Raises CheckpointError for what their code could not run or hold: standard rotary positions, numbers beyond float16.
+    Raises CheckpointError for what their code could not run or hold: standard rotary positions, named classes, numbers beyond
+    float16.
     """
     config = model.config
     if config.rotary != "released":
         raise CheckpointError("the authors' code has no standard rotary positions, so these weights would give other numbers there")
+    if config.class_names:
+        raise CheckpointError("the authors' format has no place for class names, so these weights would mean nothing there")
     target = torch.float16 if dtype == "float16" else torch.float32
     params: dict[str, Any] = {}
     for name, tensor in sorted((released_name(name), tensor) for name, tensor in model.state_dict().items()):

@@ -23,7 +23,7 @@ from torch.utils.data import default_collate
 
 from .. import processes
 from ..datasets.annotations import class_finder
-from ..datasets.protocols import ProtocolVideos
+from ..datasets.protocols import ProtocolName, ProtocolVideos
 from ..datasets.splits import Protocol
 from ..datasets.videos import class_numbers
 from ..devices import autocast, find_device, num_cores, usable_precision, with_precision
@@ -73,7 +73,7 @@ class KineticsSound:
     title = "Kinetics-600 with and without sound"
     needs: Sequence[Needed] = (
         Needed("val*.*", "the validation list: path and class number a line, or the owners' CSV", _WHERE, _TERMS),
-        Needed("**/*.*4*", "the videos, in any folders", _WHERE, _TERMS, optional=True),
+        Needed("**/*.mp4", "the videos, in any folders and of any kind", _WHERE, _TERMS, optional=True),
     )
 
     def check(self, folder: Path, settings: Mapping[str, Any]) -> DataReport:
@@ -154,7 +154,7 @@ def _checked(settings: Mapping[str, Any]) -> _Settings:
 
 def _listed(folder: Path, settings: _Settings) -> ProtocolVideos:
     name = settings.annotations or min(path.name for path in folder.glob("val*.*"))
-    protocol = "kinetics600" if settings.classes is None else None
+    protocol: ProtocolName | None = "kinetics600" if settings.classes is None else None
     data = EvaluationData(annotations=folder / name, root=folder, protocol=protocol, classes=settings.classes)
     return data.lists()[0]
 
@@ -202,7 +202,7 @@ def _row(video: VideoResult, names: Sequence[str], folder: Path) -> dict[str, An
     path = Path(video.path)
     row: dict[str, Any] = {"id": str(path.relative_to(folder) if path.is_relative_to(folder) else path), "label": names[video.label]}
     places = range(min(5, len(names)))
-    best = [(names[number], share) for number, share in video.ranked] or [("", None)] * len(places)
+    best: list[tuple[str, float | None]] = [(names[number], share) for number, share in video.ranked] or [("", None)] * len(places)
     row |= {"guess": best[0][0], "place": video.place or None, "probability": None if video.error else video.probability}
     for place, (name, share) in zip(places, best, strict=True):
         row |= {f"class_{place + 1}": name, f"probability_{place + 1}": share}

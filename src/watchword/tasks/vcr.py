@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -33,7 +32,7 @@ from ..reserve import Reserve
 from ..reserve.choices import choice_scores
 from ..training.parallel import in_turn
 from ..weights.states import hash_state
-from .task import DataReport, EvaluationOptions, Needed, TaskResult, look_for, percent
+from .task import DataReport, EvaluationOptions, Needed, TaskResult, look_for, percent, require
 
 __all__ = ["LEADERBOARD", "Vcr"]
 
@@ -70,10 +69,10 @@ class Vcr:
     title = "Visual Commonsense Reasoning (VCR)"
     needs: Sequence[Needed] = (
         *(
-            Needed(f"{split}.jsonl", f"the questions of the {split} split", _ANNOTATIONS, TERMS, optional=split != "val")
+            Needed(f"**/{split}.jsonl", f"the questions of the {split} split", _ANNOTATIONS, TERMS, optional=split != "val")
             for split in SPLITS
         ),
-        Needed(PICTURES, "the pictures, and a JSON file of objects beside each", f"{WHERE} (vcr1images.zip)", TERMS),
+        Needed(f"**/{PICTURES}", "the pictures, and a JSON file of objects beside each", f"{WHERE} (vcr1images.zip)", TERMS),
     )
 
     def check(self, folder: Path, settings: Mapping[str, Any]) -> DataReport:
@@ -84,7 +83,7 @@ class Vcr:
         items = VcrItems(folder, split)
         absent = items.missing_files()
         problems = tuple(f"{items[index].annot_id}: {path} is not there" for index, path in absent.items())
-        there = [other for other in SPLITS if (Path(folder) / f"{other}.jsonl").is_file()]
+        there = [other for other in SPLITS if not look_for(folder, _needed(other))]
         notes = (f"split {split}; there are {', '.join(there)}",)
         return DataReport(num_items=len(items), problems=problems, notes=notes)
 
@@ -93,8 +92,7 @@ class Vcr:
         settings = _checked(options.settings)
         if options.use not in ("auto", "frames"):
             raise ConfigError(f"VCR has still pictures alone, so it cannot be answered from {options.use}: use frames or auto")
-        if missing := look_for(folder, _needed(settings.split)):
-            raise ConfigError(f"{folder} lacks {missing[0].path}: {missing[0].what}, from {missing[0].where}, {missing[0].terms}")
+        require(folder, _needed(settings.split))
         items = VcrItems(folder, settings.split, limit=options.limit)
         device = find_device(options.device)
         precision = usable_precision(options.precision, device)
@@ -109,12 +107,15 @@ class Vcr:
             raise InputError(f"none of the {len(items)} pictures can be read; the first: {found[0].error}")
         scored = [found[index] for index in range(len(items))]
         rows = [_row(items, index, each) for index, each in enumerate(scored)]
-        metrics, baselines = ({}, {}) if settings.split == "test" else (_metrics(rows), _baselines(rows))
+        labelled = settings.split != "test"
         return TaskResult(
             task=f"{self.title}, split {settings.split}",
-            metrics=metrics,
+            metrics=_metrics(rows) if labelled else {},
             rows=rows,
-            baselines=baselines,
+            baselines=_baselines(folder, rows) if labelled else {},
+            notes=()
+            if labelled
+            else (f"the test split has no labels: {LEADERBOARD} is for the leaderboard at https://visualcommonsense.com/leaderboard/",),
             exports={LEADERBOARD: _leaderboard([row["id"] for row in rows], scored)},
             settings={
                 "weights": weights.config.weights,
@@ -138,7 +139,7 @@ def _checked(settings: Mapping[str, Any]) -> _Settings:
 
 
 def _needed(split: Split) -> list[Needed]:
-    return [replace(needed, optional=False) for needed in Vcr.needs if needed.path in (PICTURES, f"{split}.jsonl")]
+    return [replace(needed, optional=False) for needed in Vcr.needs if needed.path in (f"**/{PICTURES}", f"**/{split}.jsonl")]
 
 
 def _score(
@@ -198,14 +199,14 @@ def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return _percents([(row["answer"] == row["answer_label"], row["rationale"] == row["rationale_label"]) for row in rows])
 
 
-def _baselines(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """``prior`` always gives the labels that are most frequent among these very items, so no prior of the training split is better."""
-    answer, rationale = (Counter(row[name] for row in rows).most_common(1)[0][0] for name in ("answer_label", "rationale_label"))
+def _baselines(folder: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """``prior`` always gives the labels that are most frequent in training; there is none where the training split is not."""
     chance = 100 / NUM_CHOICES
-    return {
-        "random": {"Q->A": chance, "QA->R": chance, "Q->AR": chance / NUM_CHOICES},
-        "prior": _percents([(row["answer_label"] == answer, row["rationale_label"] == rationale) for row in rows]),
-    }
+    found = {"random": {"Q->A": chance, "QA->R": chance, "Q->AR": chance / NUM_CHOICES}}
+    if not look_for(folder, _needed("train")):
+        answer, rationale = VcrItems(folder, "train").frequent_labels()
+        found["prior"] = _percents([(row["answer_label"] == answer, row["rationale_label"] == rationale) for row in rows])
+    return found
 
 
 def _percents(right: Sequence[tuple[bool, bool]]) -> dict[str, float]:

@@ -24,7 +24,7 @@ class Optimizers:
         groups = [dict(group) for group in groups]
         muon = [group for group in groups if group.pop("muon", False)]
         rest = [group for group in groups if not any(group is other for other in muon)]
-        finetuning = {"correct_bias": settings.correct_bias, "pull_to_start": settings.pull_to_start}
+        finetuning: dict[str, Any] = {"correct_bias": settings.correct_bias, "pull_to_start": settings.pull_to_start}
         kind = partial(Bfloat16Adam, **finetuning) if settings.kind == "bfloat16_adam" else partial(torch.optim.AdamW, foreach=True)
         self.optimizers: list[torch.optim.Optimizer] = [kind(rest, lr=settings.learning_rate, betas=settings.betas, eps=settings.eps)]
         if muon:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 from .settings import TrainingSettings
 
@@ -13,7 +13,11 @@ __all__ = ["learning_rate", "released_rate", "rising_from_zero", "warmup_cosine"
 def learning_rate(step: int, base: float, settings: TrainingSettings, num_samples: int) -> float:
     """The rate at ``step`` (0-based) of parameters whose highest is ``base``; an epoch is of ``num_samples``."""
     optimizer, accumulation = settings.optimizer, settings.accumulation
-    sizes = {"num_steps": settings.num_steps, "warmup_steps": optimizer.warmup_steps, "final_fraction": optimizer.final_fraction}
+    sizes: dict[str, Any] = {
+        "num_steps": settings.num_steps,
+        "warmup_steps": optimizer.warmup_steps,
+        "final_fraction": optimizer.final_fraction,
+    }
     if optimizer.schedule == "cosine":
         return base * warmup_cosine(step, **sizes)
     if optimizer.schedule != "released":
