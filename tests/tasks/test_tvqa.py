@@ -117,6 +117,8 @@ def test_what_cannot_be_read_is_an_items_own_error(data: Path, model: str) -> No
     result = Tvqa().evaluate(data, model, options())
     assert [bool(row["error"]) for row in result.rows] == [row["clip"] == item.clip for row in result.rows]
     assert f"{item.clip}.mp3" in result.failed[0]["error"]
+    with pytest.raises(InputError, match=r"none of the 2 questions.*\.mp3"):
+        Tvqa().evaluate(data, model, options(limit=2))
     frames = TvqaFolder(data).frames_of(item)
     assert frames is not None
     for path in frames.iterdir():

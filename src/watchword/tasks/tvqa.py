@@ -17,14 +17,16 @@ import torch
 from torch import Tensor
 from torch.utils.data import default_collate
 
+from .. import processes
 from ..datasets.tvqa import FILES, NUM_CHOICES, OWNERS, TERMS, Split, TvqaFolder, TvqaItem, most_frequent_label
 from ..datasets.tvqa_examples import as_tensors
 from ..devices import autocast, find_device, num_cores, usable_precision, with_precision
-from ..errors import ConfigError, WatchwordError
+from ..errors import ConfigError, InputError, WatchwordError
 from ..read_ahead import read_ahead
 from ..reserve import Reserve
 from ..reserve.images import Grid
 from ..reserve.sound_choices import VERSIONS, score_versions
+from ..training.parallel import in_turn
 from ..weights.evaluating import evaluating
 from ..weights.states import hash_state
 from .task import DataReport, EvaluationOptions, Needed, TaskResult, percent
@@ -109,11 +111,16 @@ class Tvqa:
         if missing := _missing(files, chosen.split):
             raise ConfigError(f"{str(folder)!r} has no {missing[0].path}: {missing[0].what}, from {missing[0].where} ({missing[0].terms})")
         items = files.items(chosen.split)[: options.limit]
-        weights = Reserve.from_pretrained(model, grid=chosen.grid)
+        own = processes.share(len(items))
+        with in_turn():  # so that one process downloads
+            weights = Reserve.from_pretrained(model, grid=chosen.grid)
         weights.part("proj", "score no choices: give weights that were finetuned on TVQA")
         weights.part("audio_encoder", "take no sound: give weights that were finetuned on TVQA")
         answerer = _Answerer(weights, options, chosen.batch_size)
-        rows = [_row(read, probabilities, use) for read, probabilities in answerer.answers(files, items)]
+        answered = answerer.answers(files, items[own.start : own.stop])
+        rows = [row for part in processes.gather([_row(*answer, use) for answer in answered]) for row in part]
+        if all(row["error"] for row in rows):
+            raise InputError(f"none of the {len(rows)} questions can be answered; the first: {rows[0]['error']}")
         return TaskResult(
             task=f"TVQA, {chosen.split}, from {use}",
             metrics=_metrics(rows, use),
