@@ -31,6 +31,8 @@ class TaskUse(StrEnum):
     auto = "auto"
     sound = "sound"
     frames = "frames"
+    subtitles = "subtitles"
+    both = "both"
 
 
 def evaluate(
@@ -70,7 +72,7 @@ def evaluate(
     seed: int = typer.Option(1000, "--seed", min=0, help="Playground: other seeds give other clips."),
     data: Path | None = typer.Option(None, "--data", help="Task: folder of its data set, files as its owners publish them."),
     weights: str | None = typer.Option(None, "--model", "-m", help="Task: weights; `xclip:NAME` for an image-text model, the baseline."),
-    use: TaskUse = typer.Option(TaskUse.auto, "--use", help="Task: sound, or frames alone [default: as its protocol says]."),
+    use: TaskUse = typer.Option(TaskUse.auto, "--use", help="Task: what its answers rest on [default: as its protocol says]."),
     settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Task: one of its settings, such as split=test. Repeatable."),
     limit: int | None = typer.Option(None, "--limit", min=1, help="Task: only so many items, the first."),
     as_json: bool = typer.Option(False, "--json", help="JSON in place of the table."),

@@ -10,7 +10,6 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from torch.utils.data import default_collate
 
 from .. import processes
@@ -26,22 +25,21 @@ from ..datasets.annotations import class_finder
 from ..datasets.protocols import ProtocolName, ProtocolVideos
 from ..datasets.splits import Protocol
 from ..datasets.videos import class_numbers
-from ..devices import autocast, find_device, num_cores, usable_precision, with_precision
+from ..devices import autocast, find_device, usable_precision, with_precision
 from ..errors import ConfigError, InputError, WatchwordError
-from ..read_ahead import read_ahead
 from ..reserve import Reserve
 from ..reserve.class_scores import class_scores, for_classes
 from ..reserve.labelled_clips import LabelledClip, read_clips
 from ..training.parallel import in_turn
 from ..training.schema import EvaluationData
 from ..weights.states import hash_state
+from .finetuned import checked_settings, scored
 from .results import ClassificationResult, VideoResult, ranked
-from .task import DataReport, EvaluationOptions, Needed, TaskResult, look_for, percent
+from .task import DataReport, EvaluationOptions, Needed, TaskResult, look_for, percent, require
 
 __all__ = ["CONFUSION", "KineticsSound"]
 
 CONFUSION = "confusion.csv"
-_MAX_READERS = 8
 _PLACES = {"top1": 1, "top5": 5}
 _WHERE = "https://github.com/cvdfoundation/kinetics-dataset"
 _TERMS = "lists: CC BY 4.0 (Google); videos: their uploaders', on YouTube's terms"
@@ -78,7 +76,7 @@ class KineticsSound:
 
     def check(self, folder: Path, settings: Mapping[str, Any]) -> DataReport:
         """See ``Task.check``. Looked for is whether the listed videos are there, not whether they can be read."""
-        chosen = _checked(settings)
+        chosen = checked_settings(_Settings, self.name, settings)
         if chosen.annotations is None and (missing := look_for(folder, self.needs)):
             return DataReport(missing=missing)
         listed = _listed(folder, chosen)
@@ -92,11 +90,11 @@ class KineticsSound:
 
     def evaluate(self, folder: Path, model: str, options: EvaluationOptions) -> TaskResult:
         """See ``Task.evaluate``. ``use`` auto takes the sound if the weights have an audio encoder."""
-        settings = _checked(options.settings)
+        settings = checked_settings(_Settings, self.name, options.settings)
         if options.use not in ("auto", "frames", "sound"):
             raise ConfigError(f"Kinetics-600 has no subtitles, so it cannot be told by {options.use}: use sound, frames or auto")
-        if settings.annotations is None and (missing := look_for(folder, self.needs)):
-            raise ConfigError(f"{folder} lacks {missing[0].path}: {missing[0].what}, from {missing[0].where}, {missing[0].terms}")
+        if settings.annotations is None:
+            require(folder, self.needs)
         listed = _listed(folder, settings)
         device = find_device(options.device)
         precision = usable_precision(options.precision, device)
@@ -142,16 +140,6 @@ class KineticsSound:
         )
 
 
-def _checked(settings: Mapping[str, Any]) -> _Settings:
-    try:
-        return _Settings(**settings)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        known = ", ".join(_Settings.model_fields)
-        raise ConfigError(f"{KineticsSound.name}: the setting {name!r} cannot be used ({first['msg']}); known are {known}") from error
-
-
 def _listed(folder: Path, settings: _Settings) -> ProtocolVideos:
     name = settings.annotations or min(path.name for path in folder.glob("val*.*"))
     protocol: ProtocolName | None = "kinetics600" if settings.classes is None else None
@@ -173,29 +161,25 @@ def _candidates(model: Reserve, listed: ProtocolVideos) -> tuple[tuple[str, ...]
 def _score(
     model: Reserve, videos: Sequence[_Video], sound: bool, num_clips: int, options: EvaluationOptions
 ) -> Iterator[tuple[int, VideoResult]]:
-    """(number, result) of each video; files are read beside the model, which scores the clips of one video at a time."""
-    device, readers = model.token_encoder.weight.device, max(1, min(num_cores() // 2, _MAX_READERS))
-    jobs = [partial(_read, video, model, sound, num_clips) for video in videos]
-    with closing(read_ahead(jobs, num_readers=readers, max_jobs=readers + 1, max_items=1)) as items:
-        for number, clips in items:
-            video = videos[number]
-            if isinstance(clips, WatchwordError):
-                reason = getattr(clips, "reason", type(clips).__name__)
-                yield number, VideoResult(path=str(video.path), label=video.label, reason=reason, error=" ".join(str(clips).split()))
-            else:
-                batch = {name: values.to(device) for name, values in default_collate([clip._asdict() for clip in clips]).items()}
-                shares = class_scores(model, batch).double().softmax(dim=1).mean(dim=0).cpu().numpy()
-                if not np.isfinite(shares).all():
-                    raise InputError("the model gave scores that are not numbers: its weights are damaged, or the precision is too low")
-                yield number, ranked(video.path, video.label, shares)
-            options.on_progress((number + 1) / len(videos))
+    """(number, result) of each video; the clips of one are scored together."""
+    device = model.token_encoder.weight.device
 
+    def score(read: list[list[LabelledClip]]) -> Iterator[np.ndarray[Any, Any]]:
+        for clips in read:
+            batch = {name: values.to(device) for name, values in default_collate([clip._asdict() for clip in clips]).items()}
+            shares = class_scores(model, batch).double().softmax(dim=1).mean(dim=0).cpu().numpy()
+            if not np.isfinite(shares).all():
+                raise InputError("the model gave scores that are not numbers: its weights are damaged, or the precision is too low")
+            yield shares
 
-def _read(video: _Video, model: Reserve, sound: bool, num_clips: int) -> Iterator[list[LabelledClip] | WatchwordError]:
-    try:
-        yield read_clips(video.path, model.config.grid, sound=sound, num_clips=num_clips)
-    except WatchwordError as error:
-        yield error
+    reads = [partial(read_clips, video.path, model.config.grid, sound=sound, num_clips=num_clips) for video in videos]
+    found = scored(reads, score, batch_size=1, on_progress=options.on_progress)
+    for number, (video, shares) in enumerate(zip(videos, found, strict=True)):
+        if isinstance(shares, WatchwordError):
+            reason = getattr(shares, "reason", type(shares).__name__)
+            yield number, VideoResult(path=str(video.path), label=video.label, reason=reason, error=" ".join(str(shares).split()))
+        else:
+            yield number, ranked(video.path, video.label, shares)
 
 
 def _row(video: VideoResult, names: Sequence[str], folder: Path) -> dict[str, Any]:

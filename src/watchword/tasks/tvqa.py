@@ -7,8 +7,8 @@ Each question is answered from the subtitles, from the sound, and from both, by 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,15 @@ from torch.utils.data import default_collate
 from .. import processes
 from ..datasets.tvqa import FILES, NUM_CHOICES, OWNERS, TERMS, Split, TvqaFolder, TvqaItem, most_frequent_label
 from ..datasets.tvqa_examples import as_tensors
-from ..devices import autocast, find_device, num_cores, usable_precision, with_precision
+from ..devices import Precision, autocast, find_device, usable_precision, with_precision
 from ..errors import ConfigError, InputError, WatchwordError
-from ..read_ahead import read_ahead
 from ..reserve import Reserve
 from ..reserve.images import Grid
 from ..reserve.sound_choices import VERSIONS, score_versions
 from ..training.parallel import in_turn
 from ..weights.evaluating import evaluating
 from ..weights.states import hash_state
+from .finetuned import scored
 from .task import DataReport, EvaluationOptions, Needed, TaskResult, percent
 
 __all__ = ["Tvqa"]
@@ -72,11 +72,11 @@ class _Settings:
 
 
 @dataclass(frozen=True)
-class _Read:
-    """What reading the files of a question gave: tensors, or why there are none."""
+class _Answered:
+    """A question with the probabilities (versions, choices) of its answers, or why there are none."""
 
     item: TvqaItem
-    tensors: dict[str, Tensor] = field(default_factory=dict)
+    probabilities: Tensor | None = None
     notes: tuple[str, ...] = ()
     error: str = ""
 
@@ -116,9 +116,11 @@ class Tvqa:
             weights = Reserve.from_pretrained(model, grid=chosen.grid)
         weights.part("proj", "score no choices: give weights that were finetuned on TVQA")
         weights.part("audio_encoder", "take no sound: give weights that were finetuned on TVQA")
-        answerer = _Answerer(weights, options, chosen.batch_size)
-        answered = answerer.answers(files, items[own.start : own.stop])
-        rows = [row for part in processes.gather([_row(*answer, use) for answer in answered]) for row in part]
+        device = find_device(options.device)
+        precision = usable_precision(options.precision, device)
+        scoring = with_precision(weights, precision).to(device)
+        mine = _answered(scoring, device, precision, files, items[own.start : own.stop], chosen.batch_size, options.on_progress)
+        rows = [row for part in processes.gather([_row(answer, use) for answer in mine]) for row in part]
         if all(row["error"] for row in rows):
             raise InputError(f"none of the {len(rows)} questions can be answered; the first: {rows[0]['error']}")
         return TaskResult(
@@ -134,7 +136,7 @@ class Tvqa:
                 "grid": list(weights.config.grid),
                 "split": chosen.split,
                 "use": use,
-                "precision": answerer.precision,
+                "precision": precision,
             },
         )
 
@@ -144,59 +146,44 @@ def _missing(files: TvqaFolder, split: Split) -> tuple[Needed, ...]:
     return tuple(needed for needed, path in zip((_QUESTIONS[split], _FOLDERS[0]), there, strict=True) if path is None)
 
 
-class _Answerer:
-    """Weights at work: files are read on threads beside the model."""
+def _answered(
+    model: Reserve,
+    device: torch.device,
+    precision: Precision,
+    files: TvqaFolder,
+    items: Sequence[TvqaItem],
+    batch_size: int,
+    on_progress: Callable[[float], None],
+) -> Iterator[_Answered]:
+    """Each question with its probabilities, in order."""
 
-    def __init__(self, weights: Reserve, options: EvaluationOptions, batch_size: int) -> None:
-        self.device = find_device(options.device)
-        self.precision = usable_precision(options.precision, self.device)
-        self.model = with_precision(weights, self.precision).to(self.device)
-        self.on_progress, self.batch_size = options.on_progress, batch_size
-
-    def answers(self, files: TvqaFolder, items: Sequence[TvqaItem]) -> Iterator[tuple[_Read, Tensor | None]]:
-        """Each question with probabilities (versions, choices), or None, in order."""
-        jobs = [partial(_reading, files, item, self.model.config.grid) for item in items]
-        waiting: list[_Read] = []
-        for number, read in read_ahead(jobs, num_readers=num_cores(), max_jobs=2 * self.batch_size + num_cores(), max_items=1):
-            waiting.append(read)
-            if sum(not one.error for one in waiting) == self.batch_size or number + 1 == len(items):
-                yield from self._answered(waiting)
-                waiting = []
-                self.on_progress((number + 1) / len(items))
-
-    def _answered(self, reads: Sequence[_Read]) -> Iterator[tuple[_Read, Tensor | None]]:
-        readable = [read for read in reads if not read.error]
-        found = iter(self._probabilities([read.tensors for read in readable]) if readable else ())
-        for read in reads:
-            yield read, None if read.error else next(found)
-
-    def _probabilities(self, examples: Sequence[dict[str, Tensor]]) -> Tensor:
-        batch = {name: values.to(self.device) for name, values in default_collate(list(examples)).items()}
-        with torch.no_grad(), evaluating(self.model), autocast(self.device, self.precision):
-            scores = score_versions(self.model, batch["images"], batch["audio_clips"], batch["sequences"])
-        return scores.float().softmax(dim=-1).cpu()
-
-
-def _reading(files: TvqaFolder, item: TvqaItem, grid: Grid) -> Iterator[_Read]:
-    try:
+    def read(item: TvqaItem) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         example = files.read(item)
-        yield _Read(item, as_tensors(item, example, grid=grid), example.notes)
-    except WatchwordError as error:
-        yield _Read(item, error=str(error))
+        return as_tensors(item, example, grid=model.config.grid), example.notes
+
+    def score(examples: list[tuple[dict[str, Tensor], tuple[str, ...]]]) -> Iterator[tuple[Tensor, tuple[str, ...]]]:
+        batch = {name: values.to(device) for name, values in default_collate([tensors for tensors, _ in examples]).items()}
+        with torch.no_grad(), evaluating(model), autocast(device, precision):
+            scores = score_versions(model, batch["images"], batch["audio_clips"], batch["sequences"])
+        yield from zip(scores.float().softmax(dim=-1).cpu(), (notes for _, notes in examples), strict=True)
+
+    found = scored([partial(read, item) for item in items], score, batch_size=batch_size, on_progress=on_progress)
+    for item, answer in zip(items, found, strict=True):
+        yield _Answered(item, error=str(answer)) if isinstance(answer, WatchwordError) else _Answered(item, *answer)
 
 
-def _row(read: _Read, probabilities: Tensor | None, use: str) -> dict[str, Any]:
-    item = read.item
+def _row(answered: _Answered, use: str) -> dict[str, Any]:
+    item = answered.item
     row: dict[str, Any] = {
         "id": str(item.qid),
         "clip": item.clip,
         "question": item.question,
         "label": "" if item.label is None else item.label,
     }
-    for version, shares in _shares(probabilities, use).items():
+    for version, shares in _shares(answered.probabilities, use).items():
         row[version] = "" if shares is None else int(shares.argmax())
         row[f"{version}_probability"] = "" if shares is None else round(float(shares.max()), 6)
-    return {**row, "notes": "; ".join(read.notes), "error": read.error}
+    return {**row, "notes": "; ".join(answered.notes), "error": answered.error}
 
 
 def _shares(probabilities: Tensor | None, use: str) -> dict[str, Tensor | None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,27 +17,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from torch.utils.data import default_collate
 
 from .. import processes
 from ..datasets.vcr import VcrExamples
 from ..datasets.vcr_files import NUM_CHOICES, PICTURES, SPLITS, TERMS, WHERE, Split, VcrItems
 from ..datasets.vcr_texts import LENGTH, Names, VcrTexts
-from ..devices import autocast, find_device, num_cores, usable_precision, with_precision
-from ..errors import ConfigError, InputError
-from ..read_ahead import read_ahead
+from ..devices import autocast, find_device, usable_precision, with_precision
+from ..errors import ConfigError, InputError, WatchwordError
 from ..reserve import Reserve
 from ..reserve.choices import choice_scores
 from ..training.parallel import in_turn
 from ..weights.states import hash_state
+from .finetuned import checked_settings, scored
 from .task import DataReport, EvaluationOptions, Needed, TaskResult, look_for, percent, require
 
 __all__ = ["LEADERBOARD", "Vcr"]
 
 LEADERBOARD = "leaderboard.csv"
 _AT_ONCE = 4
-_MAX_READERS = 8
 _ANNOTATIONS = f"{WHERE} (vcr1annots.zip)"
 
 Floats = npt.NDArray[np.float64]
@@ -77,7 +75,7 @@ class Vcr:
 
     def check(self, folder: Path, settings: Mapping[str, Any]) -> DataReport:
         """See ``Task.check``. The items of the split are read, and looked for is whether their pictures are there."""
-        split = _checked(settings).split
+        split = checked_settings(_Settings, self.name, settings).split
         if missing := look_for(folder, _needed(split)):
             return DataReport(missing=missing)
         items = VcrItems(folder, split)
@@ -89,7 +87,7 @@ class Vcr:
 
     def evaluate(self, folder: Path, model: str, options: EvaluationOptions) -> TaskResult:
         """See ``Task.evaluate``. Of the test split there are no metrics, but the leaderboard's file."""
-        settings = _checked(options.settings)
+        settings = checked_settings(_Settings, self.name, options.settings)
         if options.use not in ("auto", "frames"):
             raise ConfigError(f"VCR has still pictures alone, so it cannot be answered from {options.use}: use frames or auto")
         require(folder, _needed(settings.split))
@@ -103,10 +101,10 @@ class Vcr:
         with torch.inference_mode(), autocast(device, precision):
             own = dict(_score(with_precision(weights, precision), examples, processes.share(len(items)), options.on_progress))
         found = {index: scored for part in processes.gather(own) for index, scored in part.items()}
-        if all(scored.error for scored in found.values()):
+        if all(one.error for one in found.values()):
             raise InputError(f"none of the {len(items)} pictures can be read; the first: {found[0].error}")
-        scored = [found[index] for index in range(len(items))]
-        rows = [_row(items, index, each) for index, each in enumerate(scored)]
+        results = [found[index] for index in range(len(items))]
+        rows = [_row(items, index, each) for index, each in enumerate(results)]
         labelled = settings.split != "test"
         return TaskResult(
             task=f"{self.title}, split {settings.split}",
@@ -116,7 +114,7 @@ class Vcr:
             notes=()
             if labelled
             else (f"the test split has no labels: {LEADERBOARD} is for the leaderboard at https://visualcommonsense.com/leaderboard/",),
-            exports={LEADERBOARD: _leaderboard([row["id"] for row in rows], scored)},
+            exports={LEADERBOARD: _leaderboard([row["id"] for row in rows], results)},
             settings={
                 "weights": weights.config.weights,
                 "weights_sha256": hash_state(weights.state_dict()),
@@ -128,16 +126,6 @@ class Vcr:
         )
 
 
-def _checked(settings: Mapping[str, Any]) -> _Settings:
-    try:
-        return _Settings(**settings)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        known = ", ".join(_Settings.model_fields)
-        raise ConfigError(f"vcr: the setting {name!r} cannot be used ({first['msg']}); known are {known}") from error
-
-
 def _needed(split: Split) -> list[Needed]:
     return [replace(needed, optional=False) for needed in Vcr.needs if needed.path in (f"**/{PICTURES}", f"**/{split}.jsonl")]
 
@@ -145,33 +133,18 @@ def _needed(split: Split) -> list[Needed]:
 def _score(
     model: Reserve, examples: VcrExamples, own: Sequence[int], on_progress: Callable[[float], None]
 ) -> Iterator[tuple[int, _Scored]]:
-    """(item, probabilities) of the own items. Pictures are read beside the model, each encoded once for all sequences about it."""
-    device, readers = model.token_encoder.weight.device, max(1, min(num_cores() // 2, _MAX_READERS))
-    jobs = [partial(_read, examples, index) for index in own]
-    waiting: list[tuple[int, Example]] = []
-    with closing(read_ahead(jobs, num_readers=readers, max_jobs=readers + _AT_ONCE, max_items=1)) as items:
-        for number, example in items:
-            if isinstance(example, str):
-                yield own[number], _Scored(np.full((1 + NUM_CHOICES, NUM_CHOICES), 1 / NUM_CHOICES), example)
-            else:
-                waiting.append((own[number], example))
-            if waiting and (len(waiting) == _AT_ONCE or number + 1 == len(own)):
-                batch = default_collate([example for _, example in waiting])
-                scores = choice_scores(model, batch["images"].to(device), batch["tokens"].to(device))
-                shares = scores.double().softmax(dim=-1).cpu().numpy()
-                yield from ((index, _Scored(share)) for (index, _), share in zip(waiting, shares, strict=True))
-                waiting.clear()
-            on_progress((number + 1) / len(own))
+    """(item, probabilities) of the own items; each picture is encoded once for all sequences about it."""
+    device = model.token_encoder.weight.device
 
+    def score(read: list[Example]) -> Iterator[_Scored]:
+        batch = default_collate(read)
+        scores = choice_scores(model, batch["images"].to(device), batch["tokens"].to(device))
+        yield from (_Scored(share) for share in scores.double().softmax(dim=-1).cpu().numpy())
 
-def _read(examples: VcrExamples, index: int) -> Iterator[Example | str]:
-    """The item's example, or why it has none."""
-    try:
-        yield examples.for_leaderboard(index)
-    except ConfigError:  # the questions themselves are not of the form
-        raise
-    except InputError as error:
-        yield " ".join(str(error).split())
+    even = np.full((1 + NUM_CHOICES, NUM_CHOICES), 1 / NUM_CHOICES)
+    reads = [partial(examples.for_leaderboard, index) for index in own]
+    for index, found in zip(own, scored(reads, score, batch_size=_AT_ONCE, on_progress=on_progress), strict=True):
+        yield index, _Scored(even, " ".join(str(found).split())) if isinstance(found, WatchwordError) else found
 
 
 def _row(items: VcrItems, index: int, scored: _Scored) -> dict[str, Any]:
