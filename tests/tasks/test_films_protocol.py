@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from tiny_reserve import tiny_reserve
+from watchword.errors import ConfigError
 from watchword.playground import parse_phrase
 from watchword.tasks.playground_films import OPTIONS, _measure, evaluate
+from watchword.tasks.registry import find_task
+from watchword.tasks.task import EvaluationOptions
 
 
 def test_every_scene_is_asked_about_and_the_percentages_are_of_the_guesses(tmp_path: Path) -> None:
@@ -34,3 +37,14 @@ def test_what_is_right_is_counted_by_part() -> None:
     assert result.action == 50.0 and result.action_heard_only == 50.0
     assert result.action_by_action == {"rings": 100.0, "buzzes": 0.0, "moves up": 50.0}
     assert parse_phrase(result.guesses[0][0]) == parse_phrase(result.guesses[0][1])
+
+
+def test_it_is_a_task_that_renders_what_it_needs(tmp_path: Path) -> None:
+    tiny_reserve().save_pretrained(tmp_path / "weights")
+    settings = {"films": 1, "scenes": 3}
+    options = EvaluationOptions(device="cpu", use="frames", settings=settings)
+    result = find_task("playground_films").evaluate(tmp_path / "films", str(tmp_path / "weights"), options)
+    assert len(result.rows) >= 2 and set(result.baselines["random"]) == set(result.metrics)
+    assert all(row["right"] in OPTIONS and row["guess"] in OPTIONS and 1 <= row["place"] <= len(OPTIONS) for row in result.rows)
+    with pytest.raises(ConfigError, match="films"):
+        find_task("playground_films").check(tmp_path, {"films": 0})

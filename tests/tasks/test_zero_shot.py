@@ -117,7 +117,7 @@ def test_command_line(name: str, stand_ins: dict[str, Path], weights: str, tmp_p
 
 
 def test_command_line_says_what_is_missing_and_where_it_is(tmp_path: Path, weights: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in TASKS:
+    for name in TASKS.keys() - {"playground_films"}:  # which renders what it needs
         assert main(["data", "check", name, str(tmp_path)]) == 1, name
         assert "https://" in capsys.readouterr().out, name
         assert main(["evaluate", name, "--data", str(tmp_path), "--model", weights]) == 2, name

@@ -37,7 +37,7 @@ def evaluate_task(
 
     with warnings_as_notes():
         task = find_task(name)
-        if not data.is_dir():
+        if task.needs and not data.is_dir():
             raise ConfigError(f"--data: {str(data)!r} is no folder")
         note(f"{task.name}: {task.title}")
         with progress(1, "evaluating") as advance:
@@ -95,7 +95,7 @@ def check_task(name: str, folder: Path, *, settings: Sequence[str], as_json: boo
     from ..tasks.registry import find_task
 
     task = find_task(name)
-    if not folder.is_dir():
+    if task.needs and not folder.is_dir():
         raise ConfigError(f"{str(folder)!r} is no folder")
     report = task.check(folder, parse_settings(settings))
     if as_json:

@@ -7,13 +7,17 @@ the answer, are not read.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
 from .. import processes
 from ..datasets.splits import Protocol
+from ..devices import find_device
 from ..playground import HEARD_PHRASES, PHRASES, Action, parse_phrase, write_films
 from ..playground.world import Split
 from ..reserve import Reserve
@@ -22,12 +26,55 @@ from ..reserve.filling import Filler
 from ..reserve.segmentation import SEGMENT_SECONDS
 from ..training.parallel import in_turn
 from ..weights.states import hash_state
+from .finetuned import checked_settings
+from .task import DataReport, EvaluationOptions, Needed, TaskResult
 
-__all__ = ["OPTIONS", "FilmsResult", "asked_scenes", "evaluate", "question_about"]
+__all__ = ["OPTIONS", "FilmsResult", "PlaygroundFilms", "asked_scenes", "evaluate", "question_about"]
 
 OPTIONS = (*PHRASES, *HEARD_PHRASES)
 QUESTION = "<mask>"
 DEFAULT_SIZE = 128
+
+
+class _Settings(BaseModel):
+    """``films``: how many.  ``seed``: others give other films.  ``scenes``: of each, None for as many as the films of training have."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    films: int = Field(default=12, ge=1)
+    seed: int = Field(default=1000, ge=0)
+    scenes: int | None = Field(default=None, ge=1)
+
+
+class PlaygroundFilms:
+    """The task ``playground_films``, whose data is rendered into the folder. Its settings: ``films``, ``seed`` and ``scenes``."""
+
+    name = "playground_films"
+    title = "what happens in films of the rendered world, among all its phrases"
+    needs: Sequence[Needed] = ()
+
+    def check(self, folder: Path, settings: Mapping[str, Any]) -> DataReport:
+        """See ``Task``: nothing is needed."""
+        chosen = checked_settings(_Settings, self.name, settings)
+        return DataReport(num_items=chosen.films, notes=("films that are not there are rendered",))
+
+    def evaluate(self, folder: Path, model: str, options: EvaluationOptions) -> TaskResult:
+        """See ``Task``; ``use`` is as of ``Filler.run``, auto is sound."""
+        chosen = checked_settings(_Settings, self.name, options.settings)
+        weights = Reserve.from_pretrained(model).to(find_device(options.device))
+        use: Use = "sound" if options.use == "auto" else options.use
+        result = evaluate(weights, folder, use=use, num_films=chosen.films, seed=chosen.seed, num_scenes=chosen.scenes)
+        rows = [
+            {"id": str(number), "kind": parse_phrase(right)[2].name, "right": right, "guess": guess, "place": place, "error": ""}
+            for number, ((right, guess), place) in enumerate(zip(result.guesses, result.places, strict=True))
+        ]
+        return TaskResult(
+            task=f"{self.name}, {chosen.films} films, from {use}",
+            metrics=result.percents,
+            rows=rows,
+            baselines={"random": _measure(use, _at_random([right for right, _ in result.guesses]), {}).percents},
+            settings={**result.settings, "use": use, "action_by_action": result.action_by_action},
+        )
 
 
 @dataclass(frozen=True)
@@ -58,6 +105,11 @@ class FilmsResult:
     guesses: tuple[tuple[str, str], ...]
     places: tuple[int, ...]
     settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def percents(self) -> dict[str, float]:
+        """The percentages by name."""
+        return {name: getattr(self, name) for name in ("top1", "top5", "shape", "colour", "action", "action_heard_only")}
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the single scenes."""
@@ -133,6 +185,12 @@ def _measure(use: Use, answers: Sequence[tuple[str, list[str]]], settings: dict[
         places=places,
         settings=settings,
     )
+
+
+def _at_random(phrases: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Every phrase with all options in random order (seed 0)."""
+    draw = np.random.default_rng(0)
+    return [(phrase, [OPTIONS[i] for i in draw.permutation(len(OPTIONS))]) for phrase in phrases]
 
 
 def _percent(hits: Sequence[bool]) -> float:

@@ -17,6 +17,7 @@ TASKS = {
     "epic_kitchens": "epic_kitchens:EpicKitchens",
     "lsmdc": "lsmdc:Lsmdc",
     "msrvtt_qa": "msrvtt_qa:MsrvttQa",
+    "playground_films": "playground_films:PlaygroundFilms",
 }
 """Module and class of each."""
 
