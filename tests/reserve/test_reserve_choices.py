@@ -73,6 +73,16 @@ def test_it_learns_and_is_saved(tmp_path: Path) -> None:
     assert torch.equal(Reserve.from_pretrained(tmp_path / "model").state_dict()["proj.weight"], model.state_dict()["proj.weight"])
 
 
+def test_all_that_learns_is_used(tmp_path: Path) -> None:
+    """Several processes that reduce gradients wait for that of every parameter which learns."""
+    data = PlaygroundQuestions(8, grid=(2, 4), frame_size=32, seed=0, cache_folder=tmp_path)
+    program = ChoiceProgram(for_choices(tiny_reserve(), "questions"), data, held_out=data)
+    loss, _ = program.loss(default_collate([data[0, 0]]))
+    loss.backward()
+    learning = {parameter for group in program.parameter_groups(OptimizerSettings(learning_rate=1)) for parameter in group["params"]}
+    assert learning == {parameter for parameter in program.model.parameters() if parameter.grad is not None}
+
+
 def test_weights_without_proj_are_refused() -> None:
     with pytest.raises(InputError, match="proj"):
         ChoiceProgram(tiny_reserve(), [], held_out=[])

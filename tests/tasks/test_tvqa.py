@@ -178,9 +178,10 @@ def test_it_learns_what_only_sound_or_subtitles_tell(tmp_path: Path) -> None:
     settings = OptimizerSettings(learning_rate=3e-3)
     optimizer = Optimizers(program.parameter_groups(settings), settings)
     batch = default_collate([examples[0, index] for index in range(len(examples))])
-    for _ in range(40):
+    for _ in range(80):
         loss, shares = program.loss(batch)
         loss.backward()
+        assert all(parameter.grad is not None for group in optimizer.param_groups for parameter in group["params"])
         optimizer.step()
         optimizer.zero_grad()
     assert set(shares) == {"sound_top1", "subtitles_top1"}

@@ -79,6 +79,7 @@ class ChoiceProgram(ReserveProgram):
     def __init__(self, model: Reserve, dataset: Any, *, held_out: Any) -> None:
         model.part("proj", "score no choices")
         super().__init__(model, dataset, held_out=held_out)
+        self.freeze("cls_proj", "contrastive_scales")
 
     @property
     def metrics(self) -> list[str]:

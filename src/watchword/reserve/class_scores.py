@@ -85,8 +85,7 @@ class ClassProgram(ReserveProgram):
 
     def __init__(self, model: Reserve, dataset: Any, *, held_out: Any) -> None:
         super().__init__(model, dataset, held_out=held_out)
-        for name, parameter in model.named_parameters():
-            parameter.requires_grad_("cls_proj" not in name)  # of frames and sounds by themselves, which are not compared here
+        self.freeze("cls_proj")  # of frames and sounds by themselves, which are not compared here
 
     @property
     def places(self) -> list[int]:

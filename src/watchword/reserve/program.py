@@ -30,6 +30,11 @@ class ReserveProgram:
     def __init__(self, model: Reserve, dataset: Any, *, held_out: Any) -> None:
         self.model, self.dataset, self.held_out = model, dataset, held_out
 
+    def freeze(self, *parts: str) -> None:
+        """What has one of these in its name does not learn: no loss reaches it, for which processes that work together would wait."""
+        for name, parameter in self.model.named_parameters():
+            parameter.requires_grad_(not any(part in name for part in parts))
+
     def parameter_groups(self, optimizer: Any) -> list[dict[str, Any]]:
         return parameter_groups(
             self.model,
