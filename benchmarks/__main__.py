@@ -12,7 +12,7 @@ from .results import Report, machine, markdown, show
 
 NAMES = (
     "xclip_speed", "decoders", "folder", "memory", "training", "spectrogram", "reserve_speed", "contrast", "pretraining_plan",
-    "examples", "reserve_tasks",
+    "examples", "reserve_tasks", "zero_shot",
 )  # fmt: skip
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
