@@ -90,7 +90,7 @@ def test_boxes_are_around_what_is_asked_for(folder: Path) -> None:
         if item.question[:3] != ["What", "colour", "is"]:
             continue
         asked += 1
-        x1, y1, x2, y2 = (round(side) for side in objects.boxes[item.question[3][0]][:4])  # type: ignore[arg-type]
+        x1, y1, x2, y2 = (round(side) for side in objects.boxes[item.question[3][0]][:4])  # type: ignore[arg-type, index]
         assert 0 <= x1 < x2 <= pixels.shape[1] and 0 <= y1 < y2 <= pixels.shape[0]
         inside, (answer, rationale) = pixels[y1:y2, x1:x2].reshape(-1, 3).astype(int), items.labels(item, index)
         vivid = inside[np.ptp(inside, axis=1) > 110].mean(axis=0)
