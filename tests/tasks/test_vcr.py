@@ -90,7 +90,7 @@ def test_boxes_are_around_what_is_asked_for(folder: Path) -> None:
         if item.question[:3] != ["What", "colour", "is"]:
             continue
         asked += 1
-        x1, y1, x2, y2 = (round(side) for side in objects.boxes[item.question[3][0]][:4])  # type: ignore[arg-type]
+        x1, y1, x2, y2 = (round(side) for side in objects.boxes[item.question[3][0]][:4])  # type: ignore[arg-type, index]
         assert 0 <= x1 < x2 <= pixels.shape[1] and 0 <= y1 < y2 <= pixels.shape[0]
         inside, (answer, rationale) = pixels[y1:y2, x1:x2].reshape(-1, 3).astype(int), items.labels(item, index)
         vivid = inside[np.ptp(inside, axis=1) > 110].mean(axis=0)
@@ -258,8 +258,11 @@ def test_from_files_to_the_leaderboard(folder: Path, weights: str) -> None:
     names += [f"rationale_conditioned_on_a{given}_{n}" for given in range(4) for n in range(4)]
     assert list(rows[0]) == names and [row["annot_id"] for row in rows] == [f"val-{n}" for n in range(NUM_VAL)]
     answers, rationales = [], []
-    for row, known in zip(rows, VcrItems(folder, "val"), strict=True):
+    for row, told, known in zip(rows, result.rows, VcrItems(folder, "val"), strict=True):
         numbers = np.array([float(row[name]) for name in names[1:]]).reshape(5, 4)
+        given = numbers[1 + known.answer_label].max()  # type: ignore[operator]
+        assert told["rationale_probability"] == pytest.approx(given, abs=1e-7)  # given the right answer, whatever was chosen
+        assert told["answer_probability"] == pytest.approx(numbers[0].max(), abs=1e-7)
         assert np.allclose(numbers.sum(axis=1), 1, atol=1e-6)
         answers.append(numbers[0].argmax() == known.answer_label)
         rationales.append(numbers[1 + known.answer_label].argmax() == known.rationale_label)  # type: ignore[operator]
