@@ -48,8 +48,8 @@ def run(*, quick: bool) -> Report:
             found = [_measured(name, write, 4 if quick else count, seed, Path(folder)) for seed in seeds]
             report.tables.append(_table(name, found))
     report.notes += [
-        f"Percent: means and deviations over stand-ins of {len(seeds)} seeds; the weights are the same. `prior` knows how frequent the answers "
-        "are in training.",
+        f"Percent: means and deviations over stand-ins of {len(seeds)} seeds; the weights are the same. `prior` knows how frequent the "
+        "answers are in training.",
         "The bundled models know this world, and its statements only as a narrator tells it: the words of the benchmarks are new to them.",
     ]
     return report
