@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shutil
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -434,7 +435,12 @@ def test_demo_with_any_model(watchword: Any, model: str, tmp_path: Path) -> None
     outcome = watchword("demo", "--model", model, "--clips", 2, "--output", tmp_path / "demo")
     assert outcome.code == 0
     assert "of 2 right" in outcome.out
-    assert {"clips", "strip.png", "report.html", "truth.csv"} == {path.name for path in (tmp_path / "demo").iterdir()}
+    made = {"clips", "strip.png", "report.html", "truth.csv", "film.mp4", "film.vtt", "objects.txt"}
+    assert made == {path.name for path in (tmp_path / "demo").iterdir()}
+    command = shlex.split(outcome.err.splitlines()[-1].strip())  # how to ask about the film, as it says
+    assert command[:2] == ["watchword", "fill"]
+    answered = watchword(*command[1:])
+    assert answered.code == 0 and "probability" in answered.out
 
 
 def test_expand_and_tag(watchword: Any, clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 BUNDLED = "playground"
+FILM_SCENES = 8
 
 
 def demo(
@@ -55,7 +56,21 @@ def demo(
         _print_table(run, truth)
         num_unwritten = write_reports(run, output / "strip.png", output / "report.html")
     write_beside(output / "truth.csv", _truth_csv(paths, truth))
+    _write_film(output, seed)
     raise typer.Exit(1 if run.failed or num_unwritten else 0)
+
+
+def _write_film(output: Path, seed: int) -> None:
+    """A film with sound to fill blanks about, a list of options, and how to ask."""
+    from ..playground import COLOURS, SHAPES, sample_film, write_film
+
+    known = write_film(sample_film(seed, num_scenes=FILM_SCENES, split="unseen"), output / "film.mp4")
+    options = output / "objects.txt"
+    write_beside(options, "".join(f"{colour} {shape}\n" for colour in COLOURS for shape in SHAPES).encode())
+    scene = known["scenes"][FILM_SCENES // 2]
+    at = sum(scene["action_seconds"]) / 2
+    note(f"a film with sound is in {output / 'film.mp4'}; at {at:.0f} s {scene['label']}. What does MERLOT Reserve hear and see?")
+    note(f"  watchword fill {output / 'film.mp4'} '<mask>' --options {options} --at {at:.0f} --use sound --model {BUNDLED}")
 
 
 def _print_table(run: TaggingRun, truth: list[str]) -> None:
