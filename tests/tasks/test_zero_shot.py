@@ -17,7 +17,7 @@ from shared_folders import SHARED
 from tiny_clips import tiny_model
 from tiny_reserve import tiny_reserve
 from watchword.cli import main
-from watchword.errors import ConfigError
+from watchword.errors import ConfigError, InputError
 from watchword.playground.stand_ins.zero_shot import write_epic_kitchens, write_lsmdc, write_msrvtt_qa, write_star
 from watchword.reserve import Reserve
 from watchword.reserve.segments import Stretches
@@ -337,7 +337,8 @@ def test_rewrites_from_elsewhere(stand_ins: dict[str, Path], weights: str, tmp_p
     result = evaluate("msrvtt_qa", stand_ins["msrvtt_qa"], weights, rewrites=str(tmp_path / "rewrites.json"))
     rows = {row["id"]: row for row in result.rows}
     assert rows[ids[0]]["statement"] == "it is a <mask> ." and not rows[ids[1]]["error"]
-    assert all("exactly one blank" in rows[identity]["error"] and rows[identity]["place"] == 0 for identity in ids[2:])
+    assert "exactly one blank" in rows[ids[2]]["error"] and "no rewritten question" in rows[ids[3]]["error"]
+    assert all(rows[identity]["error"] and rows[identity]["place"] == 0 for identity in ids[2:])
     assert len(rows) == len(ids)
 
 
@@ -385,5 +386,97 @@ def test_real_annotation_files(name: str, settings: dict[str, Any], weights: str
     items = find_task(name).of(settings).items(folder, [])  # type: ignore[attr-defined]
     assert all(isinstance(item, BlankItem) and item.statement.count("<mask>") == 1 for item in items)
     assert sum(item.answer is None for item in items) < 0.02 * len(items) or name == "msrvtt_qa"
-    result = find_task(name).evaluate(folder, weights, EvaluationOptions(device="cpu", limit=5, settings=settings))
-    assert len(result.failed) == 5
+    with pytest.raises(InputError, match="none of the 5 items can be answered; the first: no video called"):
+        find_task(name).evaluate(folder, weights, EvaluationOptions(device="cpu", limit=5, settings=settings))
+
+
+# what a user met
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        ({"start": 9.0, "end": 2.0}, "ends after that"),
+        ({"start": float("nan")}, "starts at 0 s or later"),
+        ({"choices": [{"choice_id": 0, "choice": "A."}, {"choice_id": 0, "choice": "B."}]}, "a number and words of its own"),
+        ({"choices": [{"choice_id": 0, "choice": "."}, {"choice_id": 1, "choice": "B."}]}, "a number and words of its own"),
+        ({"answer": None}, "has no answer, but others have"),
+    ],
+)
+def test_star_rows_that_cannot_be(change: dict[str, Any], names: str, stand_ins: dict[str, Path], tmp_path: Path) -> None:
+    rows = json.loads((stand_ins["star"] / "STAR_val.json").read_text())
+    rows[1] |= change
+    (tmp_path / "STAR_val.json").write_text(json.dumps(rows))
+    with pytest.raises(ConfigError, match=f"question 2: .*{names}"):
+        find_task("star").check(tmp_path, {})
+
+
+def test_star_kinds_that_are_new_and_times_behind_the_end(stand_ins: dict[str, Path], weights: str, tmp_path: Path) -> None:
+    shutil.copytree(stand_ins["star"], tmp_path / "star")
+    path = tmp_path / "star" / "STAR_val.json"
+    rows = json.loads(path.read_text())
+    rows[0]["question_id"] = "Surprise_T1_0"
+    rows[1] |= {"start": 100.0, "end": 102.0}
+    path.write_text(json.dumps(rows))
+    result = evaluate("star", tmp_path / "star", weights)
+    assert "surprise" in result.metrics
+    assert "the video ends at" in result.rows[1]["error"] and result.rows[1]["place"] == 0
+
+
+def test_what_stands_twice_is_refused(stand_ins: dict[str, Path], tmp_path: Path) -> None:
+    for name, file in (("star", "STAR_val.json"), ("epic_kitchens", "EPIC_100_validation.csv"), ("epic_kitchens", "actions.csv")):
+        folder = tmp_path / file
+        shutil.copytree(stand_ins[name], folder)
+        if file.endswith(".json"):
+            (folder / file).write_text(json.dumps(2 * json.loads((folder / file).read_text())))
+        else:
+            head, *rows = (folder / file).read_text().splitlines(keepends=True)
+            (folder / file).write_text(head + "".join(2 * rows))
+        with pytest.raises(ConfigError, match=r"the id of two items|each pair of verb and noun once"):
+            find_task(name).check(folder, {})
+    (tmp_path / "two" / "a").mkdir(parents=True)
+    (tmp_path / "two" / "b").mkdir()
+    for part in "ab":
+        shutil.copy(stand_ins["star"] / "STAR_val.json", tmp_path / "two" / part)
+    with pytest.raises(ConfigError, match="keep one of them"):
+        find_task("star").check(tmp_path / "two", {})
+
+
+def test_classes_of_the_tail_must_be_numbers(stand_ins: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(stand_ins["epic_kitchens"], tmp_path / "epic")
+    (tmp_path / "epic" / "EPIC_100_tail_verbs.csv").write_text("verb\ntake\n")
+    with pytest.raises(ConfigError, match=r"EPIC_100_tail_verbs\.csv: classes must be whole numbers"):
+        find_task("epic_kitchens").check(tmp_path / "epic", {})
+
+
+def test_an_empty_video_is_named(stand_ins: dict[str, Path], weights: str, tmp_path: Path) -> None:
+    shutil.copytree(stand_ins["lsmdc"], tmp_path / "lsmdc")
+    empty = next((tmp_path / "lsmdc").rglob("*.mp4"))
+    empty.write_bytes(b"")
+    assert any("is empty" in problem for problem in find_task("lsmdc").check(tmp_path / "lsmdc", {}).problems)
+    assert len(evaluate("lsmdc", tmp_path / "lsmdc", weights).failed) == 1
+
+
+def test_what_a_model_cannot_use_is_refused(stand_ins: dict[str, Path], weights: str, tmp_path: Path) -> None:
+    tiny_model().save_pretrained(tmp_path / "clip")
+    for model, use, names in ((weights, "subtitles", "from sound or frames"), (str(tmp_path / "clip"), "sound", "hears nothing")):
+        with pytest.raises(InputError, match=names):
+            find_task("star").evaluate(stand_ins["star"], model, EvaluationOptions(device="cpu", use=use))  # type: ignore[arg-type]
+
+
+def test_numbers_that_are_none_are_null_in_json(stand_ins: dict[str, Path], weights: str) -> None:
+    result = find_task("epic_kitchens").evaluate(stand_ins["epic_kitchens"], weights, EvaluationOptions(device="cpu", limit=1))
+    assert "NaN" not in json.dumps(result.as_dict())
+
+
+def test_only_a_list_takes_the_options_of_lists(
+    stand_ins: dict[str, Path], weights: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["evaluate", "star", "--data", str(stand_ins["star"]), "--model", weights]
+    assert main([*command, "--split", "1"]) == 2
+    assert "--set split=test" in capsys.readouterr().err
+    assert main(["evaluate", "stra", *command[2:]]) == 2
+    assert "no task is called 'stra'" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert main([*command, "--out", str(tmp_path / "file")]) == 2
+    assert "is no folder" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from ..errors import ConfigError
-from .notes import note, progress, warnings_as_notes, write_beside, writing
+from .notes import check_folder, note, progress, warnings_as_notes, write_beside, writing
 from .running import ALL_DONE, SOME_FAILED
 from .values import parse_settings
 
@@ -23,8 +23,15 @@ _SHOWN = 10  # problems of a data set
 
 
 def is_task(name: str) -> bool:
+    """False for a protocol of X-CLIP. ConfigError, listing all, for what is neither."""
+    from typing import get_args
+
+    from ..datasets.protocols import ProtocolName
     from ..tasks.registry import TASKS
 
+    protocols = get_args(ProtocolName)
+    if name not in TASKS and name not in protocols:
+        raise ConfigError(f"no task is called {name!r}: choose one of {', '.join((*TASKS, *protocols))}")
     return name in TASKS
 
 
@@ -35,6 +42,8 @@ def evaluate_task(
     from ..tasks.registry import find_task
     from ..tasks.task import EvaluationOptions
 
+    if out is not None:
+        check_folder(out)
     with warnings_as_notes():
         task = find_task(name)
         if task.needs and not data.is_dir():
@@ -54,6 +63,8 @@ def evaluate_task(
             "items.csv": result.as_csv().encode("utf-8", "surrogateescape"),
         }
         for file, content in (files | result.exports).items():
+            with writing(out):
+                (out / file).parent.mkdir(parents=True, exist_ok=True)
             write_beside(out / file, content)
         note(f"wrote {', '.join(files | result.exports)} into {out}")
     if as_json:
@@ -80,7 +91,8 @@ def _print(result: TaskResult) -> None:
         note(f"failed: … and {len(reasons) - _SHOWN} more; --out lists all in items.csv")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("percent")
-    for column in (str(result.settings.get("weights", "model")), *result.baselines):
+    weights = str(result.settings.get("weights", "model"))
+    for column in ("the model" if weights in result.baselines else weights, *result.baselines):
         table.add_column(Text(printable(column)), justify="right")
     for metric, value in result.metrics.items():
         others = (result.baselines[column].get(metric) for column in result.baselines)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from .benchmarks import check_task
+from .benchmarks import check_task, is_task
 from .notes import progress, warnings_as_notes
 
 if TYPE_CHECKING:
@@ -58,10 +58,13 @@ def check(
 
     watchword data check TASK DIR says what is missing of a benchmark's data set, where its owners give it and on what terms.
 
-    Every video is opened. Exit codes: 0 nothing found, 1 problems, 2 the list cannot be understood.
+    Of a list every video is opened; of a task it is only looked whether they are there. Exit codes: 0 nothing found, 1 problems, 2 the
+    list cannot be understood.
     """
     if folder is not None:
-        check_task(str(source), folder, settings=settings, as_json=format == Format.json)
+        if is_task(str(source)):
+            check_task(str(source), folder, settings=settings, as_json=format == Format.json)
+        classes, source = str(source).split("-")[0].removesuffix("_zero_shot"), folder
     from ..datasets.check import check_videos
     from ..report.text import to_json
 

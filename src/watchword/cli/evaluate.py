@@ -82,7 +82,8 @@ def evaluate(
     watchword evaluate TASK --data DIR --model MODEL measures it on a benchmark: star, epic_kitchens, lsmdc, msrvtt_qa, vcr, tvqa,
     kinetics600_sound, or a protocol such as kinetics400. --out gets results.json, items.csv, and the leaderboard's file.
 
-    Every video counts once. Those that cannot be read are named and counted apart. Exit codes: 0 all read, 1 some not, 2 nothing usable.
+    Every video counts once. Those that cannot be read are named and, of an annotation list, counted apart; in a task they count as wrong.
+    Exit codes: 0 all read, 1 some not, 2 nothing usable.
     Over several splits or draws the mean and deviation are given, and --out gets a folder for each of them. Under torchrun the processes
     share the videos.
 
@@ -92,6 +93,9 @@ def evaluate(
         if data is None or weights is None or annotations is not None:
             raise InputError("a task is measured by: watchword evaluate TASK --data DIR --model MODEL")
         if is_task(model):
+            given = {"--protocol": protocol, "--classes": classes, "--root": root, "--split": split, "--draw": draw}
+            if unused := [name for name, value in given.items() if value is not None]:
+                raise InputError(f"{unused[0]} is for annotation lists: a task is changed by --set, such as --set split=test")
             common: dict[str, Any] = {"device": device, "precision": precision.value, "use": use.value, "limit": limit}
             evaluate_task(model, data, weights, _made(context, weights), settings=settings, out=out, as_json=as_json, **common)
             return

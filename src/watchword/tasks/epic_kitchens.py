@@ -7,6 +7,7 @@ nouns of several words count as a whole, no item is left out, and what lies behi
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ConfigError
+from ..errors import ConfigError, InputError
 from ..reserve.segmentation import Span, spans_before
 from .published import find_published, read_table, whole_field
 from .task import Needed, percent
@@ -32,6 +33,7 @@ LAYOUTS = {"8x2": (8, 2.0, 0), "6x5": (6, 5.0, 2)}
 PROMPTS = {"mask": "<mask>", "sentence": "My next action is <mask>"}
 OWNERS = "https://github.com/epic-kitchens/epic-kitchens-100-annotations"
 TERMS = "CC BY-NC 4.0, no form"
+_TIMESTAMP = re.compile(r"(\d+):(\d+):(\d+(?:\.\d*)?)")
 VALIDATION = ("EPIC_100_validation.csv", "[eE][pP][iI][cC]*100_validation*.csv")
 
 
@@ -43,7 +45,10 @@ def in_words(action: str) -> str:
 
 def seconds_of(timestamp: str) -> float:
     """``01:02:03.45`` in seconds. ValueError for something else."""
-    hours, minutes, seconds = timestamp.split(":")
+    found = _TIMESTAMP.fullmatch(timestamp.strip())
+    if found is None:
+        raise ValueError(f"{timestamp!r} is no time")
+    hours, minutes, seconds = found.groups()
     return 3600 * int(hours) + 60 * int(minutes) + float(seconds)
 
 
@@ -62,6 +67,8 @@ class ObservedBefore:
         spans = spans_before(self.until, self.count, self.seconds)
         if self.action is not None:
             spans += [Span(max(self.until, 0.0), self.action[0]), Span(*self.action)]
+        if spans[0].start >= end - start > 0:
+            raise InputError(f"what is observed begins at {spans[0].start:g} s, but the video lasts {end - start:g} s")
         return [Span(span.start + start, span.end + start) for span in spans]
 
 
@@ -80,8 +87,9 @@ class Actions:
         verbs, nouns = (
             np.array([whole_field(*pair) for pair in zip(rows, [key] * len(rows), where, strict=True)]) for key in ("verb", "noun")
         )
-        if len(rows) < 2:
-            raise ConfigError(f"{path}: needs two actions or more")
+        pairs = Counter(zip(verbs.tolist(), nouns.tolist(), strict=True))
+        if len(rows) < 2 or max(pairs.values()) > 1:
+            raise ConfigError(f"{path}: needs two actions or more, and each pair of verb and noun once")
         return cls(Options(tuple(in_words(row["action"]) for row in rows)), verbs, nouns)
 
     @cached_property
@@ -154,6 +162,8 @@ class EpicKitchens(ZeroShotTask):
         self._read_splits(folder)
         items = [self._item(folder, videos, f"{path}, line {number}", row) for number, row in enumerate(rows, start=2)]
         unknown = sum(item.answer is None for item in items)
+        if sudden := sum(item.spans(0.0, 1e9)[0].end <= 0 and item.spans(0.0, 1e9)[-1 - item.num_hidden].end <= 0 for item in items):
+            notes.append(f"{sudden} actions begin in a video's first second, so nothing is before them: what is seen is the first frame")
         if labelled and unknown:
             notes.append(f"{unknown} of {len(items)} actions are no pair of the vocabulary: they count as wrong")
         return items
@@ -184,11 +194,17 @@ class EpicKitchens(ZeroShotTask):
         self._unseen = self._classes(folder, f"EPIC_100_unseen_participant_ids_{self.split}.csv", "participant_id")
         self._groups = {
             group: {
-                kind: {int(number) for number in self._classes(folder, f"EPIC*{group}_{kind}s.csv", kind, f"{kind}_class")}
+                kind: {number for number in self._numbers(folder, f"EPIC*{group}_{kind}s.csv", kind, f"{kind}_class")}
                 for kind in ("verb", "noun")
             }
             for group in ("tail", "many_shot")
         }
+
+    def _numbers(self, folder: Path, name: str, *columns: str) -> list[int]:
+        try:
+            return [int(number) for number in self._classes(folder, name, *columns)]
+        except ValueError as error:
+            raise ConfigError(f"{find_published(folder, name)}: classes must be whole numbers ({error})") from error
 
     @staticmethod
     def _classes(folder: Path, name: str, *columns: str) -> set[str]:

@@ -7,6 +7,7 @@ Every item counts, also one whose clip is longer than eight segments (defect D19
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..reserve.segmentation import WINDOW_SEGMENTS, Span, centred_spans
-from .published import find_published, read_json_list, text_field, whole_field
+from .published import read_json_list, text_field, whole_field
 from .statements import BLANK, as_statement
 from .task import Needed
 from .zero_shot import (
@@ -36,6 +37,7 @@ __all__ = ["MsrvttQa", "in_threes"]
 OWNERS = "https://github.com/xudejing/video-question-answering"
 TERMS = "questions for research, no form; the clips are YouTube's"
 SEGMENT_SECONDS = 3.0
+_BLANKS = re.compile(rf"_+|{BLANK}")
 
 
 def in_threes(start: float, end: float) -> list[Span]:
@@ -91,8 +93,9 @@ class MsrvttQa(ZeroShotTask):
         identity, question = str(whole_field(row, "id", where)), text_field(row, "question", where)
         statement, refused = as_statement(question), ""
         if rewrites is not None:
-            statement = rewrites.get(identity, "").replace(BLANK, "_")
+            statement = _BLANKS.sub("_", rewrites.get(identity, ""))
             refused = "" if statement.count("_") == 1 else "the rewritten question has not exactly one blank"
+            refused = refused if identity in rewrites else "no rewritten question has this id"
             statement = statement.replace("_", BLANK)
         return BlankItem(
             id=identity,
@@ -140,9 +143,11 @@ def _questions(folder: Path, part: str) -> tuple[Path, list[Mapping[str, Any]]]:
 def _rewrites(path: Path) -> dict[str, str]:
     """Statements by id: a JSON object, or a list of objects with ``id`` and ``statement``. ConfigError for something else."""
     try:
-        found = json.loads(find_published(path.parent, path.name).read_text(encoding="utf-8-sig"))
-    except ValueError as error:
-        raise ConfigError(f"{path}: not JSON ({error})") from error
+        found = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"rewrites: {str(path)!r} cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"rewrites: {path} is not JSON ({error})") from error
     try:
         pairs = found.items() if isinstance(found, dict) else [(row["id"], row["statement"]) for row in found]
         return {str(identity): str(statement) for identity, statement in pairs}

@@ -14,12 +14,14 @@ __all__ = ["find_published", "read_json_list", "read_table", "text_field", "whol
 
 
 def find_published(folder: Path, *names: str) -> Path:
-    """The file of the first of these names (``*`` stands for anything) that is in the folder or below it.
+    """The file of the first of these names (``*`` stands for anything) that is in the folder or below it, the one that lies highest.
 
-    Raises ConfigError if there is none.
+    Raises ConfigError if there is none, or several lie as high.
     """
     for name in names:
-        if found := sorted(folder.glob(f"**/{name}")):
+        if found := sorted(folder.glob(f"**/{name}"), key=lambda path: (len(path.parts), path)):
+            if len(found) > 1 and len(found[1].parts) == len(found[0].parts):
+                raise ConfigError(f"{folder}: which of {found[0].relative_to(folder)} and {found[1].relative_to(folder)}? keep one of them")
             return found[0]
     raise ConfigError(f"{folder}: no {' or '.join(names)} in it")
 
@@ -30,7 +32,7 @@ def read_json_list(folder: Path, *names: str) -> tuple[Path, list[Mapping[str, A
     try:
         text = path.read_text(encoding="utf-8-sig")
         rows = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines() if line.strip()]
-    except (UnicodeDecodeError, ValueError) as error:
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not JSON ({error})") from error
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         raise ConfigError(f"{path}: must list objects")

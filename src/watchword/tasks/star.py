@@ -92,18 +92,27 @@ class Star(ZeroShotTask):
             raise ConfigError("star: split is train, val or test, and segments are 1 to 8")
         videos = videos_below(folder)
         path, rows = read_json_list(folder, f"STAR_{self.split}.json")
-        return [self._item(folder, videos, f"{path}, question {number}", row) for number, row in enumerate(rows, start=1)]
+        items = [self._item(folder, videos, f"{path}, question {number}", row) for number, row in enumerate(rows, start=1)]
+        without = [number for number, item in enumerate(items, start=1) if item.answer is None]
+        if 0 < len(without) < len(items):
+            raise ConfigError(f"{path}, question {without[0]}: has no answer, but others have")
+        if without:
+            notes.append("the file has no answers: there are no percentages, only the leaderboard's file")
+        return items
 
     def _item(self, folder: Path, videos: Mapping[str, Path], where: str, row: Mapping[str, Any]) -> BlankItem:
         identity, question, video = (text_field(row, key, where) for key in ("question_id", "question", "video_id"))
         try:
             start, end = float(row["start"]), float(row["end"])
-            choices = [str(choice["choice"]) for choice in sorted(row["choices"], key=lambda choice: int(choice["choice_id"]))]
+            numbered = {int(choice["choice_id"]): text_field(choice, "choice", where) for choice in row["choices"]}
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError(f"{where}: needs start and end in seconds, and choices with choice_id and choice") from error
+        if not 0 <= start < end < float("inf"):
+            raise ConfigError(f"{where}: from {start} s to {end} s, but a situation starts at 0 s or later and ends after that")
+        choices = [numbered[number] for number in sorted(numbered)]
         options = Options(tuple(_option(choice) for choice in choices))
-        if len(set(options.texts)) < 2:
-            raise ConfigError(f"{where}: needs two choices or more")
+        if len(numbered) < len(row["choices"]) or len(set(options.texts)) < 2 or not all(options.texts):
+            raise ConfigError(f"{where}: needs two choices or more, each with a number and words of its own")
         answer = row.get("answer")
         if answer is not None and answer not in choices:
             raise ConfigError(f"{where}: the answer {answer!r} is none of its choices")
@@ -126,7 +135,9 @@ class Star(ZeroShotTask):
 
     def metrics(self, items: Sequence[BlankItem], rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """The mean of the kinds of question, each of them, and all questions alike; nothing where the answers are not public."""
-        kinds = sorted({item.kind for item in items if item.answer is not None}, key=(*KINDS, "").index)
+        kinds = sorted(
+            {item.kind for item in items if item.answer is not None}, key=lambda kind: (KINDS.index(kind) if kind in KINDS else 9, kind)
+        )
         known = [(item.kind, row["place"] == 1) for item, row in zip(items, rows, strict=True) if item.answer is not None]
         by_kind = {kind.lower(): percent([right for of, right in known if of == kind]) for kind in kinds}
         if not by_kind:

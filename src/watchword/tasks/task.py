@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,8 +103,9 @@ class TaskResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the rows, which ``as_csv`` has, and the exports, as plain values."""
+        metrics, baselines = _plain(self.metrics), {name: _plain(metrics) for name, metrics in self.baselines.items()}
         counts = {"num_items": len(self.rows), "num_failed": len(self.failed)}
-        return {"task": self.task, **self.metrics, **counts, "baselines": self.baselines, "notes": self.notes, **self.settings}
+        return {"task": self.task, **metrics, **counts, "baselines": baselines, "notes": self.notes, **self.settings}
 
     def as_csv(self) -> str:
         out = io.StringIO()
@@ -111,6 +113,11 @@ class TaskResult:
         writer.writeheader()
         writer.writerows(self.rows)
         return out.getvalue()
+
+
+def _plain(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """With None for what is no number, which JSON has not."""
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
 
 class Task(Protocol):

@@ -71,6 +71,14 @@ class _Settings:
         return cls(split, (sides[0], sides[1]) if sides else None, batch_size)
 
 
+def _labelled_alike(items: Sequence[TvqaItem]) -> Sequence[TvqaItem]:
+    """The items. ConfigError if only some of them have an answer: the others would be lost."""
+    without = [item for item in items if item.label is None]
+    if 0 < len(without) < len(items):
+        raise ConfigError(f"tvqa: question {without[0].qid} has no answer_idx, but others have")
+    return items
+
+
 @dataclass(frozen=True)
 class _Answered:
     """A question with the probabilities (versions, choices) of its answers, or why there are none."""
@@ -110,7 +118,7 @@ class Tvqa:
             raise ConfigError(f"tvqa is answered from {', '.join(VERSIONS)} or {BOTH}, not from {use}")
         if missing := _missing(files, chosen.split):
             raise ConfigError(f"{str(folder)!r} has no {missing[0].path}: {missing[0].what}, from {missing[0].where} ({missing[0].terms})")
-        items = files.items(chosen.split)[: options.limit]
+        items = _labelled_alike(files.items(chosen.split))[: options.limit]
         own = processes.share(len(items))
         with in_turn():  # so that one process downloads
             weights = Reserve.from_pretrained(model, grid=chosen.grid)

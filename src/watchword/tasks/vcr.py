@@ -97,6 +97,8 @@ class Vcr:
         with in_turn():  # so that one process downloads
             weights = Reserve.from_pretrained(model).to(device)
         weights.part("proj", "score no answers; finetune them on VCR (recipes/reserve/vcr-base.yaml)")
+        if weights.audio_encoder is not None:
+            raise InputError(f"the weights {weights.config.weights!r} were finetuned with sound, which VCR has not: give weights of VCR")
         examples = VcrExamples(items, grid=weights.config.grid, length=settings.length)
         with torch.inference_mode(), autocast(device, precision):
             own = dict(_score(with_precision(weights, precision), examples, processes.share(len(items)), options.on_progress))

@@ -11,7 +11,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -23,7 +23,7 @@ import torch
 
 from ..datasets.folders import VIDEO_SUFFIXES, find_media
 from ..devices import find_device
-from ..errors import ConfigError, WatchwordError
+from ..errors import ConfigError, InputError, WatchwordError
 from ..fields import check_types, checked_fields
 from ..reserve.answers import Question, Use
 from ..reserve.checkpoints import holds_reserve, is_bundled
@@ -146,9 +146,9 @@ class ZeroShotTask(ABC):
         if missing := look_for(folder, cls.needs):
             return DataReport(missing=missing)
         notes: list[str] = []
-        items = cls.of(settings).items(folder, notes)
-        unseen = sorted({str(item.video) for item in items if not item.video.is_file()})
-        return DataReport(num_items=len(items), problems=tuple(f"no video {path}" for path in unseen), notes=tuple(notes))
+        items = cls.of(settings)._items(folder, notes)
+        problems = {item.video: problem for item in items if (problem := _without_video(item, folder))}
+        return DataReport(num_items=len(items), problems=tuple(sorted(problems.values())), notes=tuple(notes))
 
     @classmethod
     def evaluate(cls, folder: Path, model: str, options: EvaluationOptions) -> TaskResult:
@@ -159,10 +159,11 @@ class ZeroShotTask(ABC):
 
     def _evaluate(self, folder: Path, model: str, options: EvaluationOptions) -> TaskResult:
         notes: list[str] = []
-        items = self.items(folder, notes)[: options.limit]
-        if not items:
-            raise ConfigError(f"{folder}: its files hold no question")
-        score, weights = _scorer(model, options)
+        items = self._items(folder, notes)[: options.limit]
+        items = [replace(item, refused=item.refused or _without_video(item, folder)) for item in items]
+        if all(item.refused for item in items):
+            raise InputError(f"none of the {len(items)} items can be answered; the first: {items[0].refused}")
+        score, use, weights = _scorer(model, options)
         answered = score([item for item in items if not item.refused])
         rows: list[dict[str, Any]] = []
         kept = []
@@ -180,8 +181,19 @@ class ZeroShotTask(ABC):
             baselines=self._baselines(folder, items),
             exports=self.exports(items, kept),
             notes=tuple(notes),
-            settings={**weights, "use": options.use, "task_settings": shown, "items_sha256": _hash(items)},
+            settings={**weights, "use": use, "task_settings": shown, "items_sha256": _hash(items)},
         )
+
+    def _items(self, folder: Path, notes: list[str]) -> list[BlankItem]:
+        """The items; each has an id of its own, which rows and submissions go by."""
+        items = self.items(folder, notes)
+        if not items:
+            raise ConfigError(f"{folder}: its files hold no question")
+        if twice := [name for name, count in Counter(item.id for item in items).items() if count > 1]:
+            raise ConfigError(
+                f"{folder}: {twice[0]!r} is the id of two items" + (f", and so are {len(twice) - 1} more" if twice[1:] else "")
+            )
+        return items
 
     def _baselines(self, folder: Path, items: Sequence[BlankItem]) -> dict[str, dict[str, float]]:
         """Answers without a model: drawn at random (one draw, seed 0), and those most frequent in training."""
@@ -195,6 +207,13 @@ class ZeroShotTask(ABC):
             for name, guess in guesses.items()
             if guess is not None
         }
+
+
+def _without_video(item: BlankItem, folder: Path) -> str:
+    """What is wrong if its video is not there, or has nothing in it."""
+    if not item.video.is_file():
+        return f"no video called {item.video.stem!r} is in {folder}"
+    return "" if item.video.stat().st_size else f"the video {item.video} is empty"
 
 
 def _hash(items: Sequence[BlankItem]) -> str:
@@ -229,6 +248,8 @@ class InSegments:
 
     def __call__(self, start: float, end: float) -> list[Span]:
         low, high = start if self.start is None else self.start, end if self.end is None else self.end
+        if low >= end > start:
+            raise InputError(f"what is asked about begins at {low:g} s, but the video ends at {end:g} s")
         edges = np.linspace(low, max(high, low), self.count + 1).tolist()
         return [Span(*pair) for pair in pairwise(edges)]
 
@@ -247,20 +268,24 @@ Answered = tuple[Scores | None, str]
 """The scores of an item, or None and why there are none."""
 
 
-def _scorer(model: str, options: EvaluationOptions) -> tuple[Callable[[Sequence[BlankItem]], Iterator[Answered]], dict[str, Any]]:
-    """What scores items, and what is on record about the weights."""
+def _scorer(model: str, options: EvaluationOptions) -> tuple[Callable[[Sequence[BlankItem]], Iterator[Answered]], str, dict[str, Any]]:
+    """What scores items, what their answers rest on, and what is on record about the weights."""
     from ..reserve import Reserve
     from ..xclip import XClip
 
+    if options.use not in ("auto", "sound", "frames"):
+        raise InputError(f"zero-shot tasks are answered from sound or frames, not from {options.use}")
     device = find_device(options.device)
     if holds_reserve(model) or is_bundled(model):
         weights = Reserve.from_pretrained(model).to(device)
         use: Use = "sound" if options.use == "auto" else options.use
         score = partial(_reserve_scores, Filler(weights, precision=options.precision), use=use)
-        return score, {"weights": weights.config.weights, "weights_sha256": hash_state(weights.state_dict())}
+        return score, use, {"weights": weights.config.weights, "weights_sha256": hash_state(weights.state_dict())}
+    if options.use == "sound":
+        raise InputError(f"{model!r} is an image-text model, which hears nothing: leave out use, or choose frames")
     clip = XClip.from_pretrained(model.removeprefix(XCLIP)).to(device)
     record = {"weights": clip.config.weights, "weights_sha256": hash_state(clip.state_dict())}
-    return partial(_xclip_scores, Tagger(clip, precision=options.precision)), record
+    return partial(_xclip_scores, Tagger(clip, precision=options.precision)), "frames", record
 
 
 def _reserve_scores(filler: Filler, items: Sequence[BlankItem], *, use: Use) -> Iterator[Answered]:

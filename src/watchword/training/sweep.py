@@ -18,18 +18,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import ConfigError, InputError
 from ..files import write_text
+from ..reserve import Reserve, ReserveConfig
 from ..weights.folders import CONFIG_FILE, read_json
 from ..xclip.checkpoints import config_from
 from ..xclip.class_heads import HeadName
 from ..xclip.cost import Cost, count_cost
 from ..xclip.views import Views
 from .recipes import check_evaluated, load_recipe
-from .schema import SupervisedRecipe
+from .schema import ImageTextRecipe, SupervisedRecipe
 
 __all__ = ["Evaluation", "Row", "Sweep", "load_sweep", "run_sweep", "table"]
 
@@ -234,7 +236,7 @@ def _results(sweep: Sweep, folder: Path) -> dict[str, list[dict[str, Any]]]:
 def table(sweep: Sweep, folder: str | Path) -> str:
     """The table of what is done, in Markdown: for each row the metrics' mean and deviation over the seeds, and what a variant costs.
 
-    GFLOPs are billions of multiply-accumulates for one clip and one label, as the paper counts them, times the number of views.
+    GFLOPs are billions of multiply-accumulates of X-CLIP for one clip and one label, as the paper counts them, times the number of views.
     """
     folder = Path(folder)
     results = _results(sweep, folder)
@@ -256,6 +258,8 @@ def _cost(sweep: Sweep, row: Row, folder: Path) -> tuple[str, str]:
     if not files:
         return "", ""
     recipe = load_recipe(trained.recipe or sweep.recipe, _changes(sweep, trained))
+    if not isinstance(recipe, SupervisedRecipe | ImageTextRecipe):
+        return "", _rounded(_reserve_parameters(files[0]) / 1e6)
     cost = _counted(files[0], recipe.head, len(recipe.templates)) if isinstance(recipe, SupervisedRecipe) else _counted(files[0])
     views = f" x {Views.parse(row.evaluate.views).count}" if row.evaluate is not None else ""
     return _rounded(cost.total) + views, _rounded(cost.parameters)
@@ -266,6 +270,14 @@ def _counted(path: Path, head: HeadName = "names", num_templates: int = 1) -> Co
     values = read_json(path)
     values.pop("model_type")
     return count_cost(config_from(values), head=head, num_templates=num_templates)
+
+
+@cache
+def _reserve_parameters(path: Path) -> int:
+    values = read_json(path)
+    values.pop("model_type")
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in Reserve(ReserveConfig.from_dict(values)).parameters())
 
 
 def _rounded(number: float) -> str:
