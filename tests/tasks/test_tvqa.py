@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import default_collate
 
 from tiny_reserve import tiny_reserve
+from watchword.cli import main
 from watchword.datasets.tvqa import TvqaFolder
 from watchword.datasets.tvqa_examples import TvqaExamples, as_tensors
 from watchword.errors import ConfigError, InputError
@@ -70,6 +71,23 @@ def test_from_files_to_the_leaderboards_file(written: Path, model: str) -> None:
     assert result.baselines["random"] == {"accuracy": 20}
     labels = [row["label"] for row in truth]
     assert result.baselines["prior"]["accuracy"] == pytest.approx(100 * max(map(labels.count, labels)) / NUM_QUESTIONS)
+
+
+def test_command_line(written: Path, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["evaluate", "tvqa", "--data", str(written), "--model", model, "--device", "cpu", "--out", str(tmp_path / "out")]
+    assert main(command) == 0
+    assert "accuracy" in capsys.readouterr().out
+    files = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.json")}
+    assert {"results.json", "prediction_val.json", "sound/prediction_val.json", "subtitles/prediction_val.json"} == files
+
+
+def test_an_answer_that_only_some_questions_have_is_missed(data: Path, model: str) -> None:
+    path = data / "tvqa_val.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    del rows[1]["answer_idx"]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with pytest.raises(ConfigError, match=f"question {rows[1]['qid']} has no answer_idx"):
+        Tvqa().evaluate(data, model, options())
 
 
 def test_both_is_the_mean_of_the_two_probabilities(written: Path, model: str) -> None:

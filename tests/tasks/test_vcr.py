@@ -351,6 +351,9 @@ def test_what_cannot_be_measured_is_refused(folder: Path, own: Path, weights: st
     tiny_reserve().save_pretrained(tmp_path / "pretrained")
     with pytest.raises(InputError, match=r"proj.*finetune"):
         Vcr().evaluate(folder, str(tmp_path / "pretrained"), EvaluationOptions(device="cpu"))
+    for_choices(tiny_reserve(), "tvqa", parts=("audio_encoder", "proj")).save_pretrained(tmp_path / "tvqa")
+    with pytest.raises(InputError, match="finetuned with sound"):
+        Vcr().evaluate(folder, str(tmp_path / "tvqa"), EvaluationOptions(device="cpu"))
     shutil.copy(own / "test.jsonl", own / "val.jsonl")
     with pytest.raises(ConfigError, match="line 1: it has no labels"):
         Vcr().evaluate(own, weights, EvaluationOptions(device="cpu"))

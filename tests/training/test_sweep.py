@@ -151,3 +151,18 @@ def test_a_wrong_plan_is_one_line(tmp_path: Path, change: dict[str, Any], named:
     with pytest.raises(ConfigError, match=named) as raised:
         load_sweep(write(tmp_path, {**PLAN, **change}))
     assert "\n" not in str(raised.value)
+
+
+def test_rows_of_a_reserve_have_parameters_and_no_cost(tmp_path: Path) -> None:
+    sizes = {"width": 32, "head_size": 32, "vision_layers": 1, "span_layers": 1, "audio_layers": 1, "joint_layers": 1, "grid": [2, 4]}
+    data = {"kind": "playground_questions", "num_stills": 8, "num_held_out": 8, "frame_size": 32}
+    recipe = {"program": "choices", "name": "questions", "model": sizes, "data": data, "training": TRAINING}
+    (tmp_path / "questions.yaml").write_text(yaml.safe_dump(recipe))
+    plan = {"title": "A row.", "recipe": "questions.yaml", "seeds": [0], "metrics": {"held_out_top1": "right"}, "rows": [{"name": "small"}]}
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(plan))
+    sweep = load_sweep(tmp_path / "plan.yaml")
+    told: list[str] = []
+    run_sweep(sweep, tmp_path / "out", device="cpu", report=told.append)
+    *_, row = table(sweep, tmp_path / "out").splitlines()
+    name, right, cost, parameters, seeds = (cell.strip() for cell in row.strip("|").split("|"))
+    assert (name, cost, seeds) == ("small", "", "1") and right and float(parameters) > 1, told
