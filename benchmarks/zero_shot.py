@@ -51,8 +51,8 @@ def run(*, quick: bool) -> Report:
         f"Percent: means and deviations over stand-ins of {len(seeds)} seeds; the weights are the same. `prior` knows how frequent the "
         "answers are in training.",
         "The bundled models know this world, and its statements only as a narrator tells it: the words of the benchmarks are new to them.",
-        "EPIC-KITCHENS' stand-in: what will be done cannot be told a second before in this world, and what it will be done with can be seen; so "
-        "verbs stay at chance, and only nouns can be anticipated.",
+        "EPIC-KITCHENS' stand-in: what will be done cannot be told a second before in this world, and what it will be done with can be "
+        "seen; so verbs stay at chance, and only nouns can be anticipated.",
     ]
     return report
 
