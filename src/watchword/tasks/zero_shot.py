@@ -47,6 +47,7 @@ __all__ = [
 Scores = npt.NDArray[np.float32]
 """Of an item's options, in their order; more is better."""
 
+LONE = "<mask>"  # a statement whose options are the same texts for every item
 XCLIP = "xclip:"  # before the name of an image-text model, where MERLOT Reserve has weights of that name too
 
 
@@ -337,7 +338,12 @@ def _xclip_scores(tagger: Tagger, items: Sequence[BlankItem]) -> Iterator[Answer
             filled = [mask_query(item.statement).replace(MASK_TEXT, f" {text}").strip() for text in item.options.cleaned]
             try:
                 with torch.no_grad(), tagger.autocast():
-                    scores = score_labels(model, features, encode_labels(model, filled, truncate=True))[0].float().cpu().numpy()
+                    scores = (
+                        score_labels(model, features, encode_labels(model, filled, truncate=True, keep=item.statement == LONE))[0]
+                        .float()
+                        .cpu()
+                        .numpy()
+                    )
             except WatchwordError as failure:
                 yield None, str(failure)
                 continue

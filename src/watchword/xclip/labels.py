@@ -59,16 +59,17 @@ def match_against(model: XClip) -> str:
     return "the classes of the weights" if len(model.config.class_names) > 1 else "plain scenes"
 
 
-def encode_labels(model: XClip, labels: Sequence[str], *, truncate: bool = False) -> Tensor:
+def encode_labels(model: XClip, labels: Sequence[str], *, truncate: bool = False, keep: bool = True) -> Tensor:
     """Text features (K, E) of the labels on the model's device, each text encoded once for the weights as they are now.
 
     The features are kept beside the model until a text weight changes, by training or in place, or until they are asked for in
-    another precision. ``truncate`` cuts labels of more than ``context_length - 2`` tokens instead of refusing them.
+    another precision; not without ``keep``, for texts that come once and are many. ``truncate`` cuts labels of more than
+    ``context_length - 2`` tokens instead of refusing them.
 
     Raises:
         LabelError: a label is too long and ``truncate`` is off.
     """
-    cached = kept_features(model, model.text_parameters())
+    cached = kept_features(model, model.text_parameters()) if keep else {}
     missing = [label for label in dict.fromkeys(labels) if (label, truncate) not in cached]
     if missing:
         ids = model.tokenize(missing, truncate=truncate)
