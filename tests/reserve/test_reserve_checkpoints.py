@@ -181,7 +181,7 @@ def test_what_their_code_could_not_hold_is_not_written(tmp_path: Path) -> None:
         (SMALL.parts, "base_resadapt", "pretrained", (18, 32)),
         (("proj",), "anything", "finetuned on VCR", (18, 32)),
         (("audio_encoder", "proj"), "anything", "finetuned on TVQA", (18, 32)),
-        (("audio_encoder", "head"), "anything", "custom", (12, 20)),
+        (("audio_encoder", "span_encoder"), "anything", "custom", (12, 20)),
     ],
 )
 def test_what_a_file_is_shows_in_its_content(

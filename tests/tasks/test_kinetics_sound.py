@@ -146,7 +146,7 @@ def test_the_protocol_is_kinetics_600_unless_told_otherwise(tmp_path: Path, fold
 def test_what_is_missing_or_unknown_is_told(tmp_path: Path, folder: Path) -> None:
     (missing,) = KineticsSound().check(tmp_path, {}).missing
     assert missing.path == "val*.*"
-    with pytest.raises(ConfigError, match=r"lacks val\*.\*"):
+    with pytest.raises(ConfigError, match=r"no val\*\.\* \(the validation list"):
         KineticsSound().evaluate(tmp_path, str(folder / "sound"), EvaluationOptions(device="cpu"))
     with pytest.raises(ConfigError, match=r"'views' cannot be used.*clips, annotations, classes"):
         KineticsSound().check(folder, {"views": 4})
