@@ -190,7 +190,7 @@ def _wait_for_data(report: Report, folder: Path, *, quick: bool) -> None:
         for augment in (False,) if quick else (False, True):
             torch.manual_seed(0)
             data = _clips(folder, _config(name), augment=augment)
-            names = tuple(dict.fromkeys(label for _, label in data.annotations))
+            names = tuple(sorted({label for _, label in data.annotations}))
             held_out = VideoClips(data.annotations[:1], names, data.config, training=False, seed=0)  # the last evaluation costs nothing
             program = _program(XClip(data.config), data, names, "video", held_out={"held_out": held_out})
             settings = TrainingSettings(
