@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from watchword.datasets.videos_with_sound import SOUND_CLASSES, write_sound_classes
 from watchword.playground.stand_ins import tvqa, vcr, zero_shot
 from watchword.reserve import Reserve, ReserveConfig
 from watchword.reserve.answers import Question
@@ -83,15 +84,26 @@ def _rates(folder: Path, count: int, rounds: int) -> Table:
         "lsmdc": (lambda path: zero_shot.write_lsmdc(path, count), "small"),
         "msrvtt_qa": (lambda path: zero_shot.write_msrvtt_qa(path, count), "small"),
     }
+    writers["kinetics600_sound"] = (lambda path: _labelled_videos(path, count), "small")
+    settings = {"kinetics600_sound": {"classes": str(folder / "kinetics600_sound" / "classes.txt")}}
     tasks, items = {}, {}
     for name, (write, weights) in writers.items():
         write(folder / name)
-        work = partial(find_task(name).evaluate, folder / name, str(folder / weights), EvaluationOptions(device="cpu"))
+        options = EvaluationOptions(device="cpu", settings=settings.get(name, {}))
+        work = partial(find_task(name).evaluate, folder / name, str(folder / weights), options)
         items[name] = len(work().rows)
         tasks[name] = partial(measure, work)
     timings = interleaved(tasks, rounds=rounds, warm_up=False)
     rows = [(name, str(items[name]), f"{items[name] / timing.wall_seconds:.1f}") for name, timing in timings.items()]
     return Table("Items a second", ("task", "items", "a second"), rows)
+
+
+def _labelled_videos(folder: Path, count: int) -> None:
+    """A validation list of clips in four classes that only sound tells, and the list of these."""
+    videos = write_sound_classes(count, size=64, seed=0, cache_folder=folder)
+    (folder / "classes.txt").write_text("\n".join(SOUND_CLASSES))
+    lines = [f"{path.relative_to(folder)} {SOUND_CLASSES.index(label)}\n" for path, label in videos]
+    (folder / "val.txt").write_text("".join(lines))
 
 
 @torch.no_grad()
