@@ -46,5 +46,9 @@ def test_it_is_a_task_that_renders_what_it_needs(tmp_path: Path) -> None:
     result = find_task("playground_films").evaluate(tmp_path / "films", str(tmp_path / "weights"), options)
     assert len(result.rows) >= 2 and set(result.baselines["random"]) == set(result.metrics)
     assert all(row["right"] in OPTIONS and row["guess"] in OPTIONS and 1 <= row["place"] <= len(OPTIONS) for row in result.rows)
+    options = EvaluationOptions(device="cpu", use="frames", settings={**settings, "objects": True})
+    objects = find_task("playground_films").evaluate(tmp_path / "films", str(tmp_path / "weights"), options)
+    assert [row["right"] in whole["right"] for row, whole in zip(objects.rows, result.rows, strict=True)] == [True] * len(result.rows)
+    assert objects.baselines["random"]["top1"] == pytest.approx(100 / 36)
     with pytest.raises(ConfigError, match="films"):
         find_task("playground_films").check(tmp_path, {"films": 0})

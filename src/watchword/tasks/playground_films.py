@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from .. import processes
 from ..datasets.splits import Protocol
 from ..devices import find_device
-from ..playground import HEARD_PHRASES, PHRASES, Action, parse_phrase, write_films
+from ..playground import COLOURS, HEARD_PHRASES, PHRASES, SHAPES, Action, parse_phrase, write_films
 from ..playground.world import Split
 from ..reserve import Reserve
 from ..reserve.answers import Question, Use
@@ -32,22 +32,27 @@ from .task import DataReport, EvaluationOptions, Needed, TaskResult
 __all__ = ["OPTIONS", "FilmsResult", "PlaygroundFilms", "asked_scenes", "evaluate", "question_about"]
 
 OPTIONS = (*PHRASES, *HEARD_PHRASES)
+OBJECTS = tuple(f"{colour} {shape}" for colour in COLOURS for shape in SHAPES)
 QUESTION = "<mask>"
 DEFAULT_SIZE = 128
 
 
 class _Settings(BaseModel):
-    """``films``: how many.  ``seed``: others give other films.  ``scenes``: of each, None for as many as the films of training have."""
+    """``films``: how many.  ``seed``: others give other films.  ``scenes``: of each, None for as many as the films of training have.
+    ``objects``: only what acts is asked for."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     films: int = Field(default=12, ge=1)
     seed: int = Field(default=1000, ge=0)
     scenes: int | None = Field(default=None, ge=1)
+    objects: bool = False
 
 
 class PlaygroundFilms:
-    """The task ``playground_films``, whose data is rendered into the folder. Its settings: ``films``, ``seed`` and ``scenes``."""
+    """The task ``playground_films``, whose data is rendered into the folder. Its settings: ``films``, ``seed``, ``scenes``, and ``objects``,
+    which asks only what acts, among the 36 objects.
+    """
 
     name = "playground_films"
     title = "what happens in films of the rendered world, among all its phrases"
@@ -63,6 +68,8 @@ class PlaygroundFilms:
         chosen = checked_settings(_Settings, self.name, options.settings)
         weights = Reserve.from_pretrained(model).to(find_device(options.device))
         use: Use = "sound" if options.use == "auto" else options.use
+        if chosen.objects:
+            return self._of_objects(weights, folder, chosen, use)
         result = evaluate(weights, folder, use=use, num_films=chosen.films, seed=chosen.seed, num_scenes=chosen.scenes)
         rows = [
             {"id": str(number), "kind": parse_phrase(right)[2].name, "right": right, "guess": guess, "place": place, "error": ""}
@@ -74,6 +81,29 @@ class PlaygroundFilms:
             rows=rows,
             baselines={"random": _measure(use, _at_random([right for right, _ in result.guesses]), {}).percents},
             settings={**result.settings, "use": use, "action_by_action": result.action_by_action},
+        )
+
+    def _of_objects(self, weights: Reserve, folder: Path, chosen: _Settings, use: Use) -> TaskResult:
+        with in_turn():
+            truth = write_films(folder, chosen.films, seed=chosen.seed, split="unseen", num_scenes=chosen.scenes, size=DEFAULT_SIZE)
+        labels = [scene["label"] for film in truth for scene in asked_scenes(film)]
+        right = [f"{colour} {shape}" for shape, colour, _ in map(parse_phrase, labels)]
+        best = _answers(weights, folder, truth, OBJECTS, use)
+        rows = [
+            {"id": str(number), "right": wanted, "guess": found[0], "place": found.index(wanted) + 1, "error": ""}
+            for number, (wanted, found) in enumerate(zip(right, best, strict=True))
+        ]
+        return TaskResult(
+            task=f"{self.name}, {chosen.films} films, the object, from {use}",
+            metrics={f"top{k}": _percent([row["place"] <= k for row in rows]) for k in (1, 5)},
+            rows=rows,
+            baselines={"random": {f"top{k}": 100 * k / len(OBJECTS) for k in (1, 5)}},
+            settings={
+                "weights": weights.config.weights,
+                "weights_sha256": hash_state(weights.state_dict()),
+                "use": use,
+                "seed": chosen.seed,
+            },
         )
 
 
@@ -135,15 +165,7 @@ def evaluate(
     """
     with in_turn():
         truth = write_films(folder, num_films, seed=seed, split=split, num_scenes=num_scenes, size=size)
-    filler = Filler(model)
-    own = processes.share(len(truth))
-    jobs = [(Path(folder) / film["path"], [question_about(scene) for scene in asked_scenes(film)]) for film in truth[own.start : own.stop]]
-    found = []
-    for result in filler.run(jobs, use=use, subtitles=False):
-        if result.failure:
-            raise result.failure.error
-        found.append([answer.option for answer in result.blanks()[0]])
-    best = [answers for part in processes.gather(found) for answers in part]
+    best = _answers(model, Path(folder), truth, OPTIONS, use)
     true = [scene["label"] for film in truth for scene in asked_scenes(film)]
     videos = [(Path(folder) / film["path"], scene["label"]) for film in truth for scene in asked_scenes(film)]
     name = f"playground films/{split}, seed {seed}" + (f", {size} pixels" if size != DEFAULT_SIZE else "")
@@ -152,15 +174,29 @@ def evaluate(
     return _measure(use, list(zip(true, best, strict=True)), settings)
 
 
+def _answers(model: Reserve, folder: Path, truth: Sequence[dict[str, Any]], options: Sequence[str], use: Use) -> list[list[str]]:
+    """The options of every scene that is asked about, best first. Several processes share the films."""
+    own = processes.share(len(truth))
+    jobs = [
+        (folder / film["path"], [question_about(scene, options) for scene in asked_scenes(film)]) for film in truth[own.start : own.stop]
+    ]
+    found = []
+    for result in Filler(model).run(jobs, use=use, subtitles=False):
+        if result.failure:
+            raise result.failure.error
+        found.append([answer.option for answer in result.blanks()[0]])
+    return [answers for part in processes.gather(found) for answers in part]
+
+
 def asked_scenes(film: dict[str, Any]) -> list[dict[str, Any]]:
     """Of a film's truth the scenes whose action is in the middle of a whole segment: what is behind the last whole one is left out."""
     end = film["duration_seconds"] // SEGMENT_SECONDS * SEGMENT_SECONDS
     return [scene for scene in film["scenes"] if sum(scene["action_seconds"]) / 2 < end]
 
 
-def question_about(scene: dict[str, Any]) -> Question:
+def question_about(scene: dict[str, Any], options: Sequence[str] = OPTIONS) -> Question:
     """What it shows, asked at the middle of its action."""
-    return Question(text=QUESTION, options=OPTIONS, at=sum(scene["action_seconds"]) / 2)
+    return Question(text=QUESTION, options=options, at=sum(scene["action_seconds"]) / 2)
 
 
 def _measure(use: Use, answers: Sequence[tuple[str, list[str]]], settings: dict[str, Any]) -> FilmsResult:
