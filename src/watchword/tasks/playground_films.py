@@ -50,8 +50,8 @@ class _Settings(BaseModel):
 
 
 class PlaygroundFilms:
-    """The task ``playground_films``, whose data is rendered into the folder. Its settings: ``films``, ``seed``, ``scenes``, and ``objects``,
-    which asks only what acts, among the 36 objects.
+    """The task ``playground_films``, whose data is rendered into the folder. Its settings: ``films``, ``seed``, ``scenes``, and
+    ``objects``, which asks only what acts, among the 36 objects.
     """
 
     name = "playground_films"
@@ -89,13 +89,14 @@ class PlaygroundFilms:
         labels = [scene["label"] for film in truth for scene in asked_scenes(film)]
         right = [f"{colour} {shape}" for shape, colour, _ in map(parse_phrase, labels)]
         best = _answers(weights, folder, truth, OBJECTS, use)
+        places = [found.index(wanted) + 1 for wanted, found in zip(right, best, strict=True)]
         rows = [
-            {"id": str(number), "right": wanted, "guess": found[0], "place": found.index(wanted) + 1, "error": ""}
-            for number, (wanted, found) in enumerate(zip(right, best, strict=True))
+            {"id": str(number), "right": wanted, "guess": found[0], "place": place, "error": ""}
+            for number, (wanted, found, place) in enumerate(zip(right, best, places, strict=True))
         ]
         return TaskResult(
             task=f"{self.name}, {chosen.films} films, the object, from {use}",
-            metrics={f"top{k}": _percent([row["place"] <= k for row in rows]) for k in (1, 5)},
+            metrics={f"top{k}": _percent([place <= k for place in places]) for k in (1, 5)},
             rows=rows,
             baselines={"random": {f"top{k}": 100 * k / len(OBJECTS) for k in (1, 5)}},
             settings={
