@@ -162,7 +162,7 @@ class EpicKitchens(ZeroShotTask):
         self._read_splits(folder)
         items = [self._item(folder, videos, f"{path}, line {number}", row) for number, row in enumerate(rows, start=2)]
         unknown = sum(item.answer is None for item in items)
-        if sudden := sum(item.spans(0.0, 1e9)[0].end <= 0 and item.spans(0.0, 1e9)[-1 - item.num_hidden].end <= 0 for item in items):
+        if sudden := sum(seconds_of(row["start_timestamp"]) <= GAP_SECONDS for row in rows):
             notes.append(f"{sudden} actions begin in a video's first second, so nothing is before them: what is seen is the first frame")
         if labelled and unknown:
             notes.append(f"{unknown} of {len(items)} actions are no pair of the vocabulary: they count as wrong")
@@ -193,16 +193,13 @@ class EpicKitchens(ZeroShotTask):
     def _read_splits(self, folder: Path) -> None:
         self._unseen = self._classes(folder, f"EPIC_100_unseen_participant_ids_{self.split}.csv", "participant_id")
         self._groups = {
-            group: {
-                kind: {number for number in self._numbers(folder, f"EPIC*{group}_{kind}s.csv", kind, f"{kind}_class")}
-                for kind in ("verb", "noun")
-            }
+            group: {kind: self._numbers(folder, f"EPIC*{group}_{kind}s.csv", kind, f"{kind}_class") for kind in ("verb", "noun")}
             for group in ("tail", "many_shot")
         }
 
-    def _numbers(self, folder: Path, name: str, *columns: str) -> list[int]:
+    def _numbers(self, folder: Path, name: str, *columns: str) -> set[int]:
         try:
-            return [int(number) for number in self._classes(folder, name, *columns)]
+            return {int(number) for number in self._classes(folder, name, *columns)}
         except ValueError as error:
             raise ConfigError(f"{find_published(folder, name)}: classes must be whole numbers ({error})") from error
 
@@ -267,8 +264,7 @@ class EpicKitchens(ZeroShotTask):
         """The actions that are most frequent in training."""
         if not any(folder.glob("**/EPIC_100_train.csv")):
             return None
-        path = find_published(folder, "EPIC_100_train.csv")
-        _, rows = read_table(folder, path.name, needed=("verb_class", "noun_class"))
+        path, rows = read_table(folder, "EPIC_100_train.csv", needed=("verb_class", "noun_class"))
         counts = Counter((whole_field(row, "verb_class", str(path)), whole_field(row, "noun_class", str(path))) for row in rows)
         scores = np.array([counts[pair] for pair in self._actions.numbers], np.float32)
         return lambda item: scores

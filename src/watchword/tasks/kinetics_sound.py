@@ -32,10 +32,9 @@ from ..reserve.class_scores import class_scores, for_classes
 from ..reserve.labelled_clips import LabelledClip, read_clips
 from ..training.parallel import in_turn
 from ..training.schema import EvaluationData
-from ..weights.states import hash_state
 from .finetuned import checked_settings, scored
 from .results import ClassificationResult, VideoResult, ranked
-from .task import DataReport, EvaluationOptions, Needed, TaskResult, look_for, percent, require
+from .task import DataReport, EvaluationOptions, Needed, TaskResult, look_for, percent, require, weights_record
 
 __all__ = ["CONFUSION", "KineticsSound"]
 
@@ -128,8 +127,7 @@ class KineticsSound:
             baselines=_baselines(labels[: len(videos)], len(names)),
             exports={CONFUSION: _confusion(result)},
             settings={
-                "weights": weights.config.weights,
-                "weights_sha256": hash_state(weights.state_dict()),
+                **weights_record(weights),
                 "classes_from": "finetuning" if finetuned else "class names, zero-shot",
                 "grid": list(weights.config.grid),
                 "precision": precision,

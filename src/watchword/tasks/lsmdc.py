@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from .zero_shot import (
     Scores,
     ZeroShotTask,
     find_video,
-    most_frequent,
+    guess_of,
     place_of,
     places_within,
     videos_below,
@@ -99,8 +100,8 @@ class Lsmdc(ZeroShotTask):
 
     def row(self, item: BlankItem, scores: Scores) -> dict[str, Any]:
         texts = item.options.texts
-        guess = "" if np.isnan(scores).any() else texts[int(scores.argmax())]
-        return {"right": "" if item.answer is None else texts[item.answer], "guess": guess, "place": place_of(item.answer, scores)}
+        right = "" if item.answer is None else texts[item.answer]
+        return {"right": right, "guess": guess_of(item, scores), "place": place_of(item.answer, scores)}
 
     def metrics(self, items: Sequence[BlankItem], rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         return {"top1": places_within(rows, 1), "top5": places_within(rows, 5)} if any(item.answer is not None for item in items) else {}
@@ -109,8 +110,8 @@ class Lsmdc(ZeroShotTask):
         """The words most often left out in training."""
         if not any(folder.glob(f"**/{FILES['train']}")):
             return None
-        counts = dict(most_frequent([row["answer"].strip().lower() for row in _rows(find_published(folder, FILES["train"]))]))
-        scores = np.array([counts.get(word, 0) for word in items[0].options.texts], np.float32)
+        counts = Counter(row["answer"].strip().lower() for row in _rows(find_published(folder, FILES["train"])))
+        scores = np.array([counts[word] for word in items[0].options.texts], np.float32)
         return lambda item: scores
 
     def exported(self, item: BlankItem, scores: Scores) -> str:

@@ -26,17 +26,19 @@ from .zero_shot import (
     Scores,
     ZeroShotTask,
     find_video,
+    guess_of,
     most_frequent,
     place_of,
     places_within,
     videos_below,
-)  # fmt: skip
+)
 
 __all__ = ["MsrvttQa", "in_threes"]
 
 OWNERS = "https://github.com/xudejing/video-question-answering"
 TERMS = "questions for research, no form; the clips are YouTube's"
 SEGMENT_SECONDS = 3.0
+TRAINING = "**/*train_qa*.json"
 _BLANKS = re.compile(rf"_+|{BLANK}")
 
 
@@ -117,20 +119,19 @@ class MsrvttQa(ZeroShotTask):
         return [answer for answer, count in ranked if count >= least]
 
     def _training(self, folder: Path) -> list[str] | None:
-        if not any(folder.glob("**/*train_qa*.json")):
+        if not any(folder.glob(TRAINING)):
             return None
         return [str(row.get("answer", "")) for row in _questions(folder, "train")[1]]
 
     def row(self, item: BlankItem, scores: Scores) -> dict[str, Any]:
-        guess = "" if np.isnan(scores).any() else item.options.texts[int(scores.argmax())]
-        return {"guess": guess, "place": place_of(item.answer, scores)}
+        return {"guess": guess_of(item, scores), "place": place_of(item.answer, scores)}
 
     def metrics(self, items: Sequence[BlankItem], rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         return {f"top{places}": places_within(rows, places) for places in (1, 5, 10)}
 
     def prior(self, folder: Path, items: Sequence[BlankItem]) -> Callable[[BlankItem], Scores] | None:
         """The most frequent training answers."""
-        if self._training(folder) is None:
+        if not any(folder.glob(TRAINING)):
             return None
         scores = np.arange(len(items[0].options.texts), 0, -1).astype(np.float32)
         return lambda item: scores

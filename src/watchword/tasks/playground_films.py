@@ -25,9 +25,8 @@ from ..reserve.answers import Question, Use
 from ..reserve.filling import Filler
 from ..reserve.segmentation import SEGMENT_SECONDS
 from ..training.parallel import in_turn
-from ..weights.states import hash_state
 from .finetuned import checked_settings
-from .task import DataReport, EvaluationOptions, Needed, TaskResult
+from .task import DataReport, EvaluationOptions, Needed, TaskResult, weights_record
 
 __all__ = ["OPTIONS", "FilmsResult", "PlaygroundFilms", "asked_scenes", "evaluate", "question_about"]
 
@@ -100,8 +99,7 @@ class PlaygroundFilms:
             rows=rows,
             baselines={"random": {f"top{k}": 100 * k / len(OBJECTS) for k in (1, 5)}},
             settings={
-                "weights": weights.config.weights,
-                "weights_sha256": hash_state(weights.state_dict()),
+                **weights_record(weights),
                 "use": use,
                 "seed": chosen.seed,
             },
@@ -171,7 +169,7 @@ def evaluate(
     videos = [(Path(folder) / film["path"], scene["label"]) for film in truth for scene in asked_scenes(film)]
     name = f"playground films/{split}, seed {seed}" + (f", {size} pixels" if size != DEFAULT_SIZE else "")
     protocol = Protocol.of(name, OPTIONS, videos, subset=True)
-    settings = {"weights": model.config.weights, "weights_sha256": hash_state(model.state_dict()), **protocol.as_dict()}
+    settings = {**weights_record(model), **protocol.as_dict()}
     return _measure(use, list(zip(true, best, strict=True)), settings)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 from ..errors import ConfigError
 from .published import read_json_list, text_field
 from .task import Needed, percent
-from .zero_shot import BlankItem, InSegments, Options, Scores, ZeroShotTask, find_video, most_frequent, place_of, videos_below
+from .zero_shot import BlankItem, InSegments, Options, Scores, ZeroShotTask, find_video, guess_of, place_of, videos_below
 
 __all__ = ["KINDS", "Star", "statement"]
 
@@ -130,8 +131,8 @@ class Star(ZeroShotTask):
 
     def row(self, item: BlankItem, scores: Scores) -> dict[str, Any]:
         texts = item.options.texts
-        guess = "" if np.isnan(scores).any() else texts[int(scores.argmax())]
-        return {"right": "" if item.answer is None else texts[item.answer], "guess": guess, "place": place_of(item.answer, scores)}
+        right = "" if item.answer is None else texts[item.answer]
+        return {"right": right, "guess": guess_of(item, scores), "place": place_of(item.answer, scores)}
 
     def metrics(self, items: Sequence[BlankItem], rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """The mean of the kinds of question, each of them, and all questions alike; nothing where the answers are not public."""
@@ -148,8 +149,8 @@ class Star(ZeroShotTask):
         """The choice that is most often right in training."""
         if not any(folder.glob("**/STAR_train.json")):
             return None
-        counts = dict(most_frequent([_option(str(row.get("answer"))) for row in read_json_list(folder, "STAR_train.json")[1]]))
-        return lambda item: np.array([counts.get(text, 0) for text in item.options.texts], np.float32)
+        counts = Counter(_option(str(row.get("answer"))) for row in read_json_list(folder, "STAR_train.json")[1])
+        return lambda item: np.array([counts[text] for text in item.options.texts], np.float32)
 
     def exported(self, item: BlankItem, scores: Scores) -> int:
         return int(scores.argmax())

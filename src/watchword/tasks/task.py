@@ -8,13 +8,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..devices import Precision
 from ..errors import ConfigError
 from ..reserve.answers import Use
+from ..weights.states import hash_state
 
-__all__ = ["DataReport", "EvaluationOptions", "Needed", "Task", "TaskResult", "look_for", "percent", "require"]
+if TYPE_CHECKING:
+    from ..reserve import Reserve
+    from ..xclip import XClip
+
+__all__ = ["DataReport", "EvaluationOptions", "Needed", "Task", "TaskResult", "look_for", "percent", "require", "weights_record"]
 
 
 @dataclass(frozen=True)
@@ -144,6 +149,11 @@ def look_for(folder: Path, needs: Sequence[Needed]) -> tuple[Needed, ...]:
 def percent(hits: Sequence[bool]) -> float:
     """nan of nothing."""
     return 100 * sum(hits) / len(hits) if hits else float("nan")
+
+
+def weights_record(model: Reserve | XClip) -> dict[str, str]:
+    """What is on record of the weights that were measured: their name, and a hash of them."""
+    return {"weights": model.config.weights, "weights_sha256": hash_state(model.state_dict())}
 
 
 def require(folder: Path, needs: Sequence[Needed]) -> None:

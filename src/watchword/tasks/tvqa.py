@@ -27,9 +27,8 @@ from ..reserve.images import Grid
 from ..reserve.sound_choices import VERSIONS, score_versions
 from ..training.parallel import in_turn
 from ..weights.evaluating import evaluating
-from ..weights.states import hash_state
 from .finetuned import scored
-from .task import DataReport, EvaluationOptions, Needed, TaskResult, percent
+from .task import DataReport, EvaluationOptions, Needed, TaskResult, percent, weights_record
 
 __all__ = ["Tvqa"]
 
@@ -139,8 +138,7 @@ class Tvqa:
             exports=_exports(rows, chosen.split, use),
             notes=_notes(rows),
             settings={
-                "weights": weights.config.weights,
-                "weights_sha256": hash_state(weights.state_dict()),
+                **weights_record(weights),
                 "grid": list(weights.config.grid),
                 "split": chosen.split,
                 "use": use,

@@ -29,9 +29,8 @@ from ..errors import ConfigError, InputError, WatchwordError
 from ..reserve import Reserve
 from ..reserve.choices import choice_scores
 from ..training.parallel import in_turn
-from ..weights.states import hash_state
 from .finetuned import checked_settings, scored
-from .task import DataReport, EvaluationOptions, Needed, TaskResult, look_for, percent, require
+from .task import DataReport, EvaluationOptions, Needed, TaskResult, look_for, percent, require, weights_record
 
 __all__ = ["LEADERBOARD", "Vcr"]
 
@@ -118,8 +117,7 @@ class Vcr:
             else (f"the test split has no labels: {LEADERBOARD} is for the leaderboard at https://visualcommonsense.com/leaderboard/",),
             exports={LEADERBOARD: _leaderboard([row["id"] for row in rows], results)},
             settings={
-                "weights": weights.config.weights,
-                "weights_sha256": hash_state(weights.state_dict()),
+                **weights_record(weights),
                 "grid": list(weights.config.grid),
                 "precision": precision,
                 "annotations_sha256": items.sha256(),

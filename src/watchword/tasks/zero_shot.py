@@ -33,15 +33,14 @@ from ..reserve.segmentation import Span
 from ..reserve.segments import Stretches
 from ..text.labels import clean_labels
 from ..text.reserve import MASK_TEXT
-from ..weights.states import hash_state
 from ..xclip.labels import encode_labels, score_labels
 from ..xclip.reading import EndOfFile, read_windows
 from ..xclip.tagging import Tagger
-from .task import DataReport, EvaluationOptions, Needed, TaskResult, look_for, percent, require
+from .task import DataReport, EvaluationOptions, Needed, TaskResult, look_for, percent, require, weights_record
 
 __all__ = [
     "BlankItem", "InSegments", "Options", "Scores", "ZeroShotTask",
-    "find_video", "most_frequent", "place_of", "places_within", "videos_below",
+    "find_video", "guess_of", "most_frequent", "place_of", "places_within", "videos_below",
 ]  # fmt: skip
 
 Scores = npt.NDArray[np.float32]
@@ -227,6 +226,11 @@ def _hash(items: Sequence[BlankItem]) -> str:
     return digest.hexdigest()
 
 
+def guess_of(item: BlankItem, scores: Scores) -> str:
+    """The option with the highest score; empty if there are no scores."""
+    return "" if np.isnan(scores).any() else item.options.texts[int(scores.argmax())]
+
+
 def place_of(answer: int | None, scores: Scores) -> int:
     """The right option's place, 1 for the best; of equal ones all others come first. 0 if none is right or there are no scores."""
     if answer is None or np.isnan(scores[answer]):
@@ -281,12 +285,11 @@ def _scorer(model: str, options: EvaluationOptions) -> tuple[Callable[[Sequence[
         weights = Reserve.from_pretrained(model).to(device)
         use: Use = "sound" if options.use == "auto" else options.use
         score = partial(_reserve_scores, Filler(weights, precision=options.precision), use=use)
-        return score, use, {"weights": weights.config.weights, "weights_sha256": hash_state(weights.state_dict())}
+        return score, use, weights_record(weights)
     if options.use == "sound":
         raise InputError(f"{model!r} is an image-text model, which hears nothing: leave out use, or choose frames")
     clip = XClip.from_pretrained(model.removeprefix(XCLIP)).to(device)
-    record = {"weights": clip.config.weights, "weights_sha256": hash_state(clip.state_dict())}
-    return partial(_xclip_scores, Tagger(clip, precision=options.precision)), "frames", record
+    return partial(_xclip_scores, Tagger(clip, precision=options.precision)), "frames", weights_record(clip)
 
 
 def _reserve_scores(filler: Filler, items: Sequence[BlankItem], *, use: Use) -> Iterator[Answered]:
@@ -338,12 +341,8 @@ def _xclip_scores(tagger: Tagger, items: Sequence[BlankItem]) -> Iterator[Answer
             filled = [mask_query(item.statement).replace(MASK_TEXT, f" {text}").strip() for text in item.options.cleaned]
             try:
                 with torch.no_grad(), tagger.autocast():
-                    scores = (
-                        score_labels(model, features, encode_labels(model, filled, truncate=True, keep=item.statement == LONE))[0]
-                        .float()
-                        .cpu()
-                        .numpy()
-                    )
+                    text = encode_labels(model, filled, truncate=True, keep=item.statement == LONE)
+                    scores = score_labels(model, features, text)[0].cpu().numpy()
             except WatchwordError as failure:
                 yield None, str(failure)
                 continue
