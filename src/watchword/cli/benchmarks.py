@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from ..errors import ConfigError
-from .notes import check_folder, note, progress, warnings_as_notes, write_beside, writing
+from .notes import check_folder, note, print_table, progress, warnings_as_notes, write_beside, writing
 from .running import ALL_DONE, SOME_FAILED
 from .values import parse_settings
 
@@ -76,7 +76,6 @@ def evaluate_task(
 
 def _print(result: TaskResult) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -97,8 +96,7 @@ def _print(result: TaskResult) -> None:
     for metric, value in result.metrics.items():
         others = (result.baselines[column].get(metric) for column in result.baselines)
         table.add_row(metric.replace("_", " "), f"{value:.2f}", *("" if other is None else f"{other:.2f}" for other in others))
-    console = Console(highlight=False)
-    (console if console.is_terminal else Console(width=120, highlight=False)).print(table)
+    print_table(table, width=120)
 
 
 def check_task(name: str, folder: Path, *, settings: Sequence[str], as_json: bool) -> NoReturn:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from .benchmarks import check_task, is_task
-from .notes import progress, warnings_as_notes
+from .notes import print_table, progress, warnings_as_notes
 
 if TYPE_CHECKING:
     from ..datasets.check import DataCheck
@@ -90,7 +90,6 @@ def check(
 
 def _print(found: DataCheck) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -113,5 +112,4 @@ def _print(found: DataCheck) -> None:
             table.add_row(kind, Text(printable(problem.path or problem.label or "")), Text(printable(problem.message)))
         if count > _SHOWN:
             table.add_row(kind, f"… and {count - _SHOWN} more", "--format json lists all")
-    console = Console(highlight=False, markup=False)
-    (console if console.is_terminal else Console(width=180, highlight=False, markup=False)).print(table)
+    print_table(table, width=180)

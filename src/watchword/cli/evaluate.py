@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..launched import is_first
 from .benchmarks import evaluate_task, is_task
 from .data import WhichPart
-from .notes import note, progress, warnings_as_notes, write_beside, writing
+from .notes import note, print_table, progress, warnings_as_notes, write_beside, writing
 from .running import ALL_DONE, SOME_FAILED, Precision
 
 if TYPE_CHECKING:
@@ -176,7 +176,6 @@ def _print(results: list[ClassificationResult]) -> None:
 
 def _print_one(result: ClassificationResult) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -194,8 +193,7 @@ def _print_one(result: ClassificationResult) -> None:
     for row in rows[:_SHOWN]:
         taken = f"{printable(row.taken_for)} ({row.num_taken})" if row.num_taken else ""
         table.add_row(Text(printable(row.name)), str(row.num_videos), f"{row.top1:.1f}", Text(taken))
-    console = Console(highlight=False)
-    (console if console.is_terminal else Console(width=120, highlight=False)).print(table)
+    print_table(table, width=120)
     if len(rows) > _SHOWN:
         print(f"the {_SHOWN} hardest of {len(rows)} classes; --json and --out give all")
 
